@@ -1,0 +1,65 @@
+"""The command line's entry point."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+import lm_eval_healthcare
+from lm_eval_healthcare.cli.errors import report_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "run": "run the harness with the pack's tasks (takes what `lm_eval run` takes)",
+    "list": "show tasks, their rows, languages, metrics, licences and sources",
+    "check": "find everything that would stop a run, before any model is loaded",
+    "score": "score saved answers again, without a model",
+    "path": "print the folder of the pack's task YAMLs, for --include_path",
+    "enable": "let the unmodified `lm_eval` command find the pack's tasks",
+    "disable": "take `enable` back",
+    "doctor": "show versions, which file each task name resolves to, and what is reachable",
+}
+_EXAMPLE = """\
+example:
+  lm-eval-healthcare run --model hf --model_args pretrained=MODEL --tasks careqa_open,medtext \\
+      --metadata data=sample metrics=ngram --output_path results --log_samples
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] == "run":  # everything after `run` belongs to the harness
+        from lm_eval_healthcare.cli import run
+
+        return report_errors(run.execute, arguments[1:])
+    parser = argparse.ArgumentParser(
+        prog="lm-eval-healthcare",
+        description="Healthcare tasks, metrics and analyses for EleutherAI's lm-evaluation-harness.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {lm_eval_healthcare.__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, help_text in COMMANDS.items():
+        subparser = subparsers.add_parser(
+            name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        if name != "run":
+            module = importlib.import_module(f"lm_eval_healthcare.cli.{name}")
+            module.add_arguments(subparser)
+            subparser.set_defaults(execute=module.execute)
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    return report_errors(args.execute, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""`lm-eval-healthcare run`: the harness's `run` with the pack's tasks."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from lm_eval_healthcare.cli.tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lm_eval_healthcare.harness.run import TaskSummary
+
+_NOTE = """\
+usage: lm-eval-healthcare run [options of `lm_eval run`]
+
+Runs the harness with the pack's tasks. Takes exactly what `lm_eval run` takes; --include_path may be repeated.
+Options of the pack go into --metadata:
+  data=hub|sample|FOLDER       where rows come from (default: hub)
+  data_revision=REVISION       revision of the hub's data set
+  metrics=default|ngram|all|bleu+rouge1   metrics of open-ended tasks, joined by +
+  prompt=harness|pack          whose instruction (default: harness, comparable with published scores)
+  answers=FOLDER|off           where answers are saved before scoring (default: below --output_path)
+
+example:
+  lm-eval-healthcare run --model hf --model_args pretrained=MODEL --tasks careqa_open,medtext \\
+      --metadata data=sample metrics=ngram --output_path results --log_samples
+
+The harness's own options:
+"""
+
+
+def execute(argv: Sequence[str]) -> int:
+    """Run the harness; its own exit code passes through."""
+    if not argv or "-h" in argv or "--help" in argv:
+        print(_NOTE, flush=True)
+        from lm_eval._cli import HarnessCLI
+
+        sys.argv = ["lm-eval", "run", "--help"]
+        HarnessCLI().parse_args()
+        return 0
+    from lm_eval_healthcare.harness.run import run
+
+    for summary in run(argv):
+        _print(summary)
+    return 0
+
+
+def _print(summary: TaskSummary) -> None:
+    if summary.reasons:
+        counts = ", ".join(f"{reason}: {count}" for reason, count in sorted(summary.reasons.items()))
+        print(f"{summary.name}: documents that are not scored as usual: {counts}")
+    for column, cells in summary.breakdown.items():
+        print(f"\n{summary.name} by {column}:")
+        rows = [{column: value, **{key: _number(cell[key]) for key in cell}} for value, cell in cells.items()]
+        print(table(rows, list(rows[0])))
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.4f}"

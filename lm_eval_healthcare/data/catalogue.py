@@ -1,0 +1,153 @@
+"""What the task YAMLs say about each benchmark, read without the harness.
+
+Every task YAML of the pack carries a section `healthcare:` with the facts that the harness has no place for: columns,
+row counts, licence, languages. This module turns it into a `TaskFacts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from lm_eval_healthcare.data.schema import Column, parse_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SECTION = "healthcare"
+_KNOWN_KEYS = {
+    "benchmark", "languages", "licence", "gated", "rows", "id", "columns", "breakdown", "harness", "pack",
+    "splits_from",
+}  # fmt: skip
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads the harness's YAML dialect with `!function` left as text."""
+
+
+_Loader.add_constructor("!function", lambda loader, node: str(loader.construct_scalar(node)))
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """The facts of one task that do not change from run to run.
+
+    Attributes:
+        name: The task's name in the harness's registry.
+        benchmark: The benchmark's name as people write it.
+        languages: ISO 639-1 codes of the texts.
+        licence: The data's licence (SPDX identifier where one fits).
+        gated: Whether the hub asks for an agreement before it gives the data.
+        dataset_path: The hub id, or None.
+        dataset_name: The hub configuration, or None.
+        eval_split: The hub split whose rows are scored.
+        fewshot_splits: Other splits, in the order in which examples are looked for.
+        rows: Expected number of rows for each split after `splits_from`; a split that is not listed is not checked.
+        columns: What a row must hold.
+        id_column: The column that must be unique, or None.
+        breakdown: Columns by which scores are also reported.
+        output_type: The harness's request type.
+        harness: The YAML of the harness's own version, relative to its tasks folder, or None.
+        pack: The pack's own wording (`description`, `doc_to_text`, ...) for `prompt=pack`.
+        splits_from: Name of the function in `data/` that makes the splits, or None.
+    """
+
+    name: str
+    benchmark: str
+    languages: tuple[str, ...] = ("en",)
+    licence: str = "unknown"
+    gated: bool = False
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    eval_split: str = "test"
+    fewshot_splits: tuple[str, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    id_column: str | None = None
+    breakdown: tuple[str, ...] = ()
+    output_type: str = "generate_until"
+    harness: str | None = None
+    pack: Mapping[str, Any] = field(default_factory=dict)
+    splits_from: str | None = None
+
+
+def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
+    """Build the facts from a loaded task config that still holds its `healthcare` section.
+
+    Raises:
+        ValueError: If the section is missing or holds an unknown key.
+    """
+    name = str(config.get("task"))
+    section = config.get(SECTION)
+    if not isinstance(section, dict) or "benchmark" not in section:
+        raise ValueError(
+            f"task {name}: the YAML has no section '{SECTION}:' with at least 'benchmark'. Start from one of the "
+            "pack's YAMLs with 'include:', or add the section."
+        )
+    unknown = sorted(set(section) - _KNOWN_KEYS)
+    if unknown:
+        raise ValueError(f"task {name}: unknown key(s) {unknown} in '{SECTION}:'; known: {sorted(_KNOWN_KEYS)}")
+    eval_split = config.get("test_split") or config.get("validation_split") or "test"
+    others = [config.get(key) for key in ("fewshot_split", "training_split", "validation_split")]
+    return TaskFacts(
+        name=name,
+        benchmark=section["benchmark"],
+        languages=tuple(section.get("languages", ["en"])),
+        licence=section.get("licence", "unknown"),
+        gated=bool(section.get("gated", False)),
+        dataset_path=config.get("dataset_path"),
+        dataset_name=config.get("dataset_name"),
+        eval_split=eval_split,
+        fewshot_splits=tuple(dict.fromkeys(s for s in others if s and s != eval_split)),
+        rows=dict(section.get("rows", {})),
+        columns=parse_columns(section.get("columns", {}), name),
+        id_column=section.get("id"),
+        breakdown=tuple(section.get("breakdown", [])),
+        output_type=config.get("output_type", "generate_until"),
+        harness=section.get("harness"),
+        pack=dict(section.get("pack", {})),
+        splits_from=section.get("splits_from"),
+    )
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a task YAML with its `include:` chain merged, functions as text.
+
+    Raises:
+        ValueError: If the file or an included one is not a YAML mapping.
+    """
+    with path.open(encoding="utf-8") as stream:
+        try:
+            config = yaml.load(stream, Loader=_Loader)
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path}: not readable as YAML: {error}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{path}: expected a YAML mapping, got {type(config).__name__}")
+    includes = config.pop("include", [])
+    merged: dict[str, Any] = {}
+    for include in [includes] if isinstance(includes, str) else includes:
+        merged.update(read_yaml(path.parent / include))
+    return {**merged, **config}
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """One name of the pack: a task or a group, and the YAML that defines it."""
+
+    name: str
+    kind: str
+    file: Path
+    config: Mapping[str, Any]
+
+
+def catalogue(root: Path) -> Iterator[CatalogueEntry]:
+    """Yield every task and group that the YAMLs below `root` define, in file order."""
+    for path in sorted(root.glob("**/*.yaml")):
+        config = read_yaml(path)
+        for kind in ("task", "group"):
+            if isinstance(config.get(kind), str):
+                yield CatalogueEntry(config[kind], kind, path, config)
+                break

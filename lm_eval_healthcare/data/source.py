@@ -1,0 +1,283 @@
+"""The one place that decides where the rows of a task come from.
+
+`data=hub` (the default) loads the YAML's `dataset_path`; `data=sample` the rows packaged with this project; anything
+else is a folder on this machine that holds `<task>.jsonl` (or .json, .csv, .parquet), or `<task>/` with one file a
+split, in the hub's columns. A local source never touches the network.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare.data.files import EXTENSIONS, DataError, read_rows, sha256
+from lm_eval_healthcare.data.pubmedqa import official_split
+from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
+from lm_eval_healthcare.sample import rows_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lm_eval_healthcare.data.catalogue import TaskFacts
+
+logger = logging.getLogger(__name__)
+
+SPLIT_FUNCTIONS: dict[str, Callable[[Mapping[str, Sequence[dict[str, Any]]]], dict[str, Sequence[dict[str, Any]]]]] = {
+    "pubmedqa.official_split": official_split,
+}
+_LOCAL_FEWSHOT_SPLITS = ("train", "dev", "validation")
+_SHARD = re.compile(r"^(?P<split>.+?)(?:-\d{5}-of-\d{5})?$")
+_MAX_REPORTED = 20
+_CHECKED_FEWSHOT_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows come from: `kind` is hub, folder or sample; `folder` is set for the latter two."""
+
+    kind: str
+    folder: Path | None = None
+
+
+@dataclass
+class TaskData:
+    """The rows of one task.
+
+    Attributes:
+        splits: Rows by split name, checked and coerced; lists of dicts, or `datasets.Dataset` from the hub.
+        eval_split: The split whose rows are scored.
+        fewshot_split: The split from which examples may be drawn, never the one that is scored; None if there is none.
+        provenance: What was read, for the results file: kind, names, row counts, hashes.
+        warnings: What a user should know but need not stop for.
+    """
+
+    splits: dict[str, Any]
+    eval_split: str
+    fewshot_split: str | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def parse_source(value: str | None) -> Source:
+    """Turn the option `data` into a source.
+
+    Raises:
+        DataError: If the value is neither `hub`, `sample` nor an existing folder.
+    """
+    text = str(value or "hub").strip()
+    if text == "hub":
+        return Source("hub")
+    if text == "sample":
+        return Source("sample", rows_path())
+    folder = Path(text).expanduser()
+    if not folder.is_dir():
+        what = "a file" if folder.is_file() else "nothing"
+        raise DataError(
+            f"data={text}: expected 'hub', 'sample' or an existing folder, found {what} there. Name the folder that "
+            "holds <task>.jsonl (or .json, .csv, .parquet) or <task>/ with one file a split."
+        )
+    return Source("folder", folder)
+
+
+def load(facts: TaskFacts, source: Source, hub_kwargs: Mapping[str, Any] | None = None) -> TaskData:
+    """Load, check and coerce the rows of a task.
+
+    Args:
+        facts: What the task's YAML says about its data.
+        source: Where to look.
+        hub_kwargs: Further arguments for `datasets.load_dataset` (such as `revision`); unused for local sources.
+
+    Raises:
+        DataError: If files or columns are missing, a value has the wrong type, or the scored split is empty. All
+            problems are listed, with file, row and column.
+    """
+    data = _load_hub(facts, dict(hub_kwargs or {})) if source.kind == "hub" else _load_local(facts, source)
+    expected, found = facts.rows.get(data.eval_split), len(data.splits[data.eval_split])
+    if expected is not None and found != expected and source.kind != "sample":
+        place = data.provenance.get("files", [{"name": facts.dataset_path}])[0]["name"]
+        data.warnings.append(
+            f"{facts.name}: {place} gives {found} rows in split '{data.eval_split}' where the published benchmark has "
+            f"{expected}; scores are not comparable with published ones"
+        )
+    return data
+
+
+def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
+    """Find a task's files below a data folder.
+
+    Returns:
+        Files by split, shards of a split in order.
+
+    Raises:
+        DataError: If there is no file for the task, or if two could be meant.
+    """
+    raw_split = "train" if facts.splits_from else facts.eval_split
+    flat = [path for ext in EXTENSIONS if (path := folder / f"{facts.name}.{ext}").is_file()]
+    subfolder = folder / facts.name
+    if len(flat) + subfolder.is_dir() > 1:
+        names = ", ".join([path.name for path in flat] + ([f"{facts.name}/"] if subfolder.is_dir() else []))
+        raise DataError(f"{facts.name}: {folder} holds {names}; keep one of them, it is not clear which is meant")
+    if flat:
+        extra = {
+            split: [path]
+            for split in (*facts.fewshot_splits, *_LOCAL_FEWSHOT_SPLITS)
+            for ext in EXTENSIONS
+            if (path := folder / f"{facts.name}_{split}.{ext}").is_file()
+        }
+        return {**extra, raw_split: flat}
+    if not subfolder.is_dir():
+        raise DataError(
+            f"{facts.name}: no rows in {folder}. Put {facts.name}.jsonl there (or .json, .csv, .parquet), or a folder "
+            f"{facts.name}/ with one file a split (such as {raw_split}.jsonl), in the columns of "
+            f"{facts.dataset_path or 'the benchmark'}: {', '.join(facts.columns)}"
+        )
+    splits: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted(subfolder.iterdir()):
+        match = _SHARD.match(path.stem)
+        if path.is_file() and match and path.suffix.removeprefix(".").lower() in EXTENSIONS:
+            splits[match["split"]].append(path)
+    return _name_scored_split(dict(splits), facts, raw_split, subfolder)
+
+
+def _name_scored_split(
+    splits: dict[str, list[Path]], facts: TaskFacts, raw_split: str, folder: Path
+) -> dict[str, list[Path]]:
+    if raw_split in splits or "test" in splits:
+        return splits
+    if len(splits) == 1:
+        (files,) = splits.values()
+        logger.info("%s: taking %s as the scored split '%s'", facts.name, files[0].name, raw_split)
+        return {raw_split: files}
+    raise DataError(
+        f"{facts.name}: {folder} has no file for the scored split; expected {raw_split}.jsonl (or .json, .csv, "
+        f".parquet), found {', '.join(sorted(splits)) or 'no data file'}"
+    )
+
+
+def _load_local(facts: TaskFacts, source: Source) -> TaskData:
+    assert source.folder is not None
+    problems: list[str] = []
+    warnings: list[str] = []
+    raw: dict[str, Sequence[dict[str, Any]]] = {}
+    files = find_files(facts, source.folder)
+    scored = _scored_split(files, facts)
+    for split, paths in files.items():
+        checked: list[dict[str, Any]] = []
+        for path in paths:
+            checked += _check(read_rows(path), str(path), facts, problems)
+        raw[split] = checked
+        if split == scored:
+            warnings += _duplicates(checked, facts, str(paths[0]))
+        if split == scored and not checked and not problems:
+            problems.append(f"{paths[0]}: no rows; the scored split '{split}' of {facts.name} is empty")
+    _raise_if(facts.name, problems)
+    if facts.splits_from:
+        raw = SPLIT_FUNCTIONS[facts.splits_from](raw)
+    splits: dict[str, Any] = {name: rows for name, rows in raw.items() if rows}
+    data = TaskData(splits, scored if scored in splits else facts.eval_split, warnings=warnings)
+    data.fewshot_split = _fewshot_split(data, facts)
+    data.provenance = {
+        "source": source.kind,
+        "files": [
+            {"name": path.relative_to(source.folder).as_posix(), "split": split, "sha256": sha256(path)}
+            for split, paths in files.items()
+            for path in paths
+        ],
+        "rows": {name: len(rows) for name, rows in splits.items()},
+    }
+    return data
+
+
+def _scored_split(splits: Mapping[str, Any], facts: TaskFacts) -> str:
+    """The hub's scored split; but where the hub scores `train`, a local `test` file is what the user means."""
+    if facts.splits_from and "test" not in splits:
+        return "train"
+    if "test" in splits and (facts.eval_split == "train" or facts.eval_split not in splits):
+        return "test"
+    return facts.eval_split
+
+
+def _fewshot_split(data: TaskData, facts: TaskFacts) -> str | None:
+    candidates = (*facts.fewshot_splits, *_LOCAL_FEWSHOT_SPLITS)
+    return next((name for name in candidates if name in data.splits and name != data.eval_split), None)
+
+
+def _load_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> TaskData:
+    import datasets
+
+    kwargs.pop("trust_remote_code", None)
+    try:
+        loaded = datasets.load_dataset(facts.dataset_path, facts.dataset_name, **kwargs)
+    except Exception as error:
+        raise DataError(
+            f"{facts.name}: {facts.dataset_path} could not be loaded from the hub ({type(error).__name__}: {error}). "
+            "Without internet, give a local folder (--metadata data=FOLDER) or try the packaged sample (data=sample)."
+        ) from error
+    splits: dict[str, Any] = dict(loaded)
+    if facts.splits_from:
+        raw = {name: list(rows) for name, rows in splits.items()}
+        made = SPLIT_FUNCTIONS[facts.splits_from](raw)
+        splits = {name: datasets.Dataset.from_list(list(rows)) for name, rows in made.items() if rows}
+    if facts.eval_split not in splits:
+        raise DataError(
+            f"{facts.name}: {facts.dataset_path} has no split '{facts.eval_split}' (found: {', '.join(splits)})"
+        )
+    problems: list[str] = []
+    place = f"{facts.dataset_path} ({facts.dataset_name or 'default'}), split {facts.eval_split}"
+    splits[facts.eval_split] = _check(list(splits[facts.eval_split]), place, facts, problems)
+    if not splits[facts.eval_split] and not problems:
+        problems.append(f"{place}: no rows")
+    data = TaskData(splits, facts.eval_split)
+    data.fewshot_split = _fewshot_split(data, facts)
+    if data.fewshot_split:
+        rows = [
+            splits[data.fewshot_split][i] for i in range(min(_CHECKED_FEWSHOT_ROWS, len(splits[data.fewshot_split])))
+        ]
+        _check(rows, f"{facts.dataset_path}, split {data.fewshot_split}", facts, problems)
+    _raise_if(facts.name, problems)
+    data.warnings += _duplicates(splits[facts.eval_split], facts, place)
+    data.provenance = {
+        "source": "hub",
+        "dataset_path": facts.dataset_path,
+        "dataset_name": facts.dataset_name,
+        "revision": kwargs.get("revision"),
+        "rows": {name: len(rows) for name, rows in splits.items()},
+    }
+    return data
+
+
+def _check(
+    rows: Sequence[Mapping[str, Any]], place: str, facts: TaskFacts, problems: list[str]
+) -> list[dict[str, Any]]:
+    checked = []
+    for number, row in enumerate(rows, start=1):
+        coerced, faults = check_row(without_lone_surrogates(row), facts.columns)
+        problems += [f"{place}, row {number}: {fault}" for fault in faults]
+        checked.append(coerced)
+    return checked
+
+
+def _duplicates(rows: Sequence[Mapping[str, Any]], facts: TaskFacts, place: str) -> list[str]:
+    if facts.id_column is None or not rows or facts.id_column not in rows[0]:
+        return []
+    seen: dict[Any, int] = {}
+    found = []
+    for number, row in enumerate(rows, start=1):
+        key = repr(row.get(facts.id_column))
+        if key in seen:
+            found.append(f"rows {seen[key]} and {number} share {facts.id_column} {key}")
+        seen.setdefault(key, number)
+    if not found:
+        return []
+    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+    return [f"{place}: duplicated id in column '{facts.id_column}': {'; '.join(found[:3])}{more}; each is scored"]
+
+
+def _raise_if(task: str, problems: list[str]) -> None:
+    if problems:
+        more = f"\n  ... and {len(problems) - _MAX_REPORTED} more" if len(problems) > _MAX_REPORTED else ""
+        raise DataError(f"{task}: the rows cannot be used:\n  " + "\n  ".join(problems[:_MAX_REPORTED]) + more)

@@ -1,0 +1,107 @@
+"""Everything that can be wrong with a run and can be known before a model is loaded."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_eval.tasks._yaml_loader import load_yaml
+
+from lm_eval_healthcare.harness.manager import build_task_manager, leaves, needs_harness_index
+from lm_eval_healthcare.harness.options import unknown_options
+from lm_eval_healthcare.harness.task import HealthcareTask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lm_eval.tasks import TaskManager
+
+
+@dataclass
+class TaskReport:
+    """What `check` found out about one task."""
+
+    name: str
+    file: str | None = None
+    rows: int | None = None
+    source: str | None = None
+    metrics: list[str] = field(default_factory=list)
+    prompt: str | None = None
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def check(
+    names: Sequence[str],
+    metadata: Mapping[str, Any],
+    include_path: Sequence[str | Path] = (),
+    num_fewshot: int | None = None,
+) -> tuple[list[TaskReport], list[str]]:
+    """Load tasks with their functions, read and check their rows, resolve their metrics and build a first prompt.
+
+    Args:
+        names: Names or patterns of tasks, groups and tags.
+        metadata: The options that the run would be given.
+        include_path: The user's own task folders.
+        num_fewshot: Number of examples that the run would use.
+
+    Returns:
+        One report for each task, and the problems that belong to no task. No problem ends the check.
+    """
+    manager = build_task_manager(list(include_path), metadata, include_defaults=False)
+    problems = unknown_options(metadata, strict=not needs_harness_index(names, manager))
+    problems += _unreadable(include_path)
+    if needs_harness_index(names, manager):
+        manager = build_task_manager(list(include_path), metadata, include_defaults=True)
+    tasks: dict[str, None] = {}
+    for name in names:
+        matches = manager.match_tasks([name])
+        if not matches:
+            problems.append(f"task not found: {name}; `lm-eval-healthcare list` shows the pack's")
+        tasks.update(dict.fromkeys(leaves(manager, matches)))
+    log = logging.getLogger("lm_eval_healthcare")
+    level = log.level
+    log.setLevel(logging.ERROR)  # warnings are in the reports
+    try:
+        return [_check_task(name, manager, num_fewshot) for name in tasks], problems
+    finally:
+        log.setLevel(level)
+
+
+def _check_task(name: str, manager: TaskManager, num_fewshot: int | None) -> TaskReport:
+    report = TaskReport(name)
+    entry = manager.task_index.get(name)
+    report.file = str(entry.yaml_path) if entry is not None and entry.yaml_path else None
+    try:
+        task = manager.load([name])["tasks"][name]
+        report.rows = len(task.eval_docs)
+        if isinstance(task, HealthcareTask):
+            _describe(report, task)
+        if num_fewshot:
+            task.set_config("num_fewshot", num_fewshot)
+            task.set_fewshot_seed(0)
+        task.fewshot_context(task.eval_docs[0], num_fewshot or 0)
+    except Exception as error:  # every problem is to be listed, whatever raised it
+        report.problems.append(f"{type(error).__name__}: {error}")
+    return report
+
+
+def _describe(report: TaskReport, task: HealthcareTask) -> None:
+    report.source = str(task.provenance.get("source"))
+    report.metrics = list(task.metric_names)
+    report.prompt = task.wording
+    report.warnings = list(task.data_warnings)
+
+
+def _unreadable(include_path: Iterable[str | Path]) -> list[str]:
+    """The YAMLs below the user's folders that the harness would skip in silence."""
+    problems = []
+    for folder in include_path:
+        for path in sorted(Path(folder).glob("**/*.yaml")):
+            try:
+                load_yaml(path, resolve_func=False)
+            except Exception as error:  # whatever the harness would swallow
+                problems.append(f"{path}: the harness skips this file in silence: {error}")
+    return problems

@@ -1,0 +1,154 @@
+"""What is installed, which file every name of the pack resolves to, and what can be reached."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lm_eval.tasks import TaskManager
+
+import lm_eval_healthcare
+from lm_eval_healthcare import metrics, tasks_path
+from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
+from lm_eval_healthcare.data.files import DataError
+from lm_eval_healthcare.data.source import find_files, parse_source
+from lm_eval_healthcare.harness import stubs
+from lm_eval_healthcare.harness.options import ENVIRONMENT_PREFIX, option_names
+from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
+
+_PACKAGES = (
+    "lm_eval", "datasets", "numpy", "pandas", "scipy", "sacrebleu", "rouge-score-rs", "transformers", "torch", "vllm",
+)  # fmt: skip
+_TESTED = ((0, 4, 12), (0, 5))
+
+
+def diagnose() -> dict[str, Any]:
+    """Look at the installation, without any network.
+
+    Returns:
+        A JSON-ready dict: `versions`, `options` (from the environment), `enabled`, `tasks` (each with `name`, the
+        `file` that plain `lm_eval` would take, `owner` of it and the pack's own file), `metrics`, `data`, `cache`,
+        `problems`.
+    """
+    state = stubs.state()
+    index = TaskManager().task_index
+    problems = _version_problems() + _stub_problems(state)
+    tasks = []
+    for entry in catalogue(tasks_path()):
+        found = index.get(entry.name)
+        file = str(found.yaml_path) if found is not None and found.yaml_path else None
+        owner = "nobody" if file is None else _owner(file)
+        if state.enabled and entry.name in state.current and owner != "pack":
+            problems.append(f"{entry.name} is enabled, but {file} comes first")
+        tasks.append(
+            {"name": entry.name, "kind": entry.kind, "file": file, "owner": owner, "pack_file": str(entry.file)}
+        )
+    cache = _cache()
+    problems += [
+        f"{name}: {folder['path']} is not writable" for name, folder in cache.items() if not folder["writable"]
+    ]
+    data, data_problems = _data()
+    return {
+        "lm_eval_healthcare": lm_eval_healthcare.__version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "versions": {name: _version(name) for name in _PACKAGES},
+        "tasks_path": str(tasks_path()),
+        "harness_tasks": str(HARNESS_TASKS),
+        "enabled": state.enabled,
+        "stubs": {
+            "folder": str(state.folder),
+            "current": len(state.current),
+            "stale": state.stale,
+            "missing": state.missing,
+        },
+        "options": {n: v for n in option_names() if (v := os.environ.get(ENVIRONMENT_PREFIX + n.upper()))},
+        "offline": {n: os.environ.get(n) for n in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE") if os.environ.get(n)},
+        "tasks": tasks,
+        "metrics": _metrics(),
+        "data": data,
+        "cache": cache,
+        "problems": problems + data_problems,
+    }
+
+
+def _owner(file: str) -> str:
+    path = Path(file)
+    if path.is_relative_to(tasks_path()) or path.is_relative_to(stubs.stub_folder()):
+        return "pack"
+    return "harness" if path.is_relative_to(HARNESS_TASKS) else "other"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _version_problems() -> list[str]:
+    text = _version("lm_eval") or "0"
+    numbers = tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
+    if not _TESTED[0] <= numbers < _TESTED[1]:
+        return [f"lm_eval {text} is outside the range that the pack is tested with (>=0.4.12,<0.5)"]
+    return []
+
+
+def _stub_problems(state: stubs.StubState) -> list[str]:
+    problems = []
+    if state.stale:
+        problems.append(
+            f"stale stubs ({', '.join(state.stale)}) in {state.folder}; run `lm-eval-healthcare enable` again"
+        )
+    if state.missing:
+        problems.append(f"no stubs for {', '.join(state.missing)}; run `lm-eval-healthcare enable` again")
+    return problems
+
+
+def _metrics() -> dict[str, dict[str, Any]]:
+    return {
+        name: {"available": True, "needs": [], "signature": metrics.signature(name)} for name in metrics.AVAILABLE
+    }  # the n-gram metrics need no model and no network; semantic ones will say what they need
+
+
+def _data() -> tuple[dict[str, Any], list[str]]:
+    value = os.environ.get(ENVIRONMENT_PREFIX + "DATA") or "hub"
+    try:
+        source = parse_source(value)
+    except DataError as error:
+        return {"source": value}, [str(error)]
+    report: dict[str, Any] = {"source": source.kind, "folder": str(source.folder) if source.folder else None}
+    if source.folder is not None:
+        report["tasks"] = {}
+        for entry in catalogue(tasks_path()):
+            if entry.kind == "task":
+                try:
+                    files = find_files(facts_from_config(entry.config), source.folder)
+                    report["tasks"][entry.name] = sorted(str(path) for paths in files.values() for path in paths)
+                except DataError as error:
+                    report["tasks"][entry.name] = f"not there: {error}"
+    return report, []
+
+
+def _cache() -> dict[str, dict[str, Any]]:
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folders = {
+        "hub cache": Path(os.environ.get("HF_HOME") or home / "huggingface"),
+        "answers without an output path": home / "lm_eval_healthcare",
+    }
+    return {name: {"path": str(folder), "writable": _writable(folder)} for name, folder in folders.items()}
+
+
+def _writable(folder: Path) -> bool:
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

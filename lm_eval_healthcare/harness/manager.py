@@ -1,0 +1,117 @@
+"""Finding tasks: the pack's folder beside the user's own, with the harness's index only when it is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_eval.tasks import TaskManager
+
+from lm_eval_healthcare import tasks_path
+from lm_eval_healthcare.data.catalogue import catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_WILDCARDS = frozenset("*?[")
+_PACK_PREFIX = "healthcare"
+
+
+def build_task_manager(
+    include_path: str | Path | Sequence[str | Path] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    include_defaults: bool = True,
+) -> TaskManager:
+    """Return a harness `TaskManager` over the pack's tasks and the user's own.
+
+    Args:
+        include_path: The user's folder or folders; a later one wins over an earlier, all of them over the pack.
+        metadata: Options of the pack and of other tasks.
+        include_defaults: Whether to index the harness's own tasks, which takes several seconds.
+
+    Raises:
+        FileNotFoundError: If a folder does not exist; the harness would take it for an empty one in silence.
+    """
+    folders = [tasks_path(), *user_folders(include_path)]
+    with _quiet_overrides():
+        return TaskManager(include_path=list(folders), include_defaults=include_defaults, metadata=dict(metadata or {}))
+
+
+def user_folders(include_path: str | Path | Sequence[str | Path] | None) -> list[Path]:
+    """Return the user's task folders.
+
+    Raises:
+        FileNotFoundError: If one does not exist.
+    """
+    given = [include_path] if isinstance(include_path, str | Path) else list(include_path or [])
+    folders = [Path(folder).expanduser() for folder in given]
+    for folder in folders:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"--include_path {folder}: no such folder; give the option once for each folder")
+    return folders
+
+
+def needs_harness_index(names: Iterable[str], manager: TaskManager) -> bool:
+    """Say whether any of these names could mean something outside the pack.
+
+    Args:
+        names: Task names or patterns as the user gave them.
+        manager: A manager without the harness's own tasks.
+    """
+    root = tasks_path()
+    for name in names:
+        if _WILDCARDS & set(name):
+            if not name.startswith(_PACK_PREFIX):
+                return True
+            matches: Sequence[str] = fnmatch.filter(manager.all_tasks, name)
+        else:
+            matches = [name] if name in manager.task_index else []
+        if not matches or not all(_is_pack(match, manager, root) for match in matches):
+            return True
+    return False
+
+
+def _is_pack(name: str, manager: TaskManager, root: Path) -> bool:
+    entry = manager.task_index[name]
+    if entry.yaml_path is None:  # a tag: the pack's if all its tasks are
+        return all(_is_pack(task, manager, root) for task in entry.tags)
+    return Path(entry.yaml_path).is_relative_to(root)
+
+
+def pack_names() -> list[str]:
+    """Return the names of all tasks and groups of the pack."""
+    return [entry.name for entry in catalogue(tasks_path())]
+
+
+@contextlib.contextmanager
+def _quiet_overrides() -> Iterator[None]:
+    """Keep the harness from warning, once per task, that the pack replaces a task: that is what it is for."""
+    names, log = frozenset(pack_names()), logging.getLogger("lm_eval.tasks._index")
+
+    def other(record: logging.LogRecord) -> bool:
+        replaced = record.args[0] if isinstance(record.args, tuple) and record.args else None
+        return not (record.levelno == logging.WARNING and "overrides" in str(record.msg) and replaced in names)
+
+    log.addFilter(other)
+    try:
+        yield
+    finally:
+        log.removeFilter(other)
+
+
+def leaves(manager: TaskManager, names: Iterable[str]) -> Iterator[str]:
+    """Yield the task names behind names of tasks, groups and tags, without loading anything."""
+    for name in names:
+        entry = manager.task_index.get(name)
+        members = (entry.cfg or {}).get("task") if entry is not None else None
+        if isinstance(members, list):
+            yield from leaves(
+                manager, [m if isinstance(m, str) else str(m.get("task") or m.get("group")) for m in members]
+            )
+        elif entry is not None and entry.yaml_path is None and entry.tags:
+            yield from sorted(entry.tags)
+        else:
+            yield name

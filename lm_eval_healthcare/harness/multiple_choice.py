@@ -1,0 +1,53 @@
+"""Multiple choice: the option whose continuation is most likely is the model's answer."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
+from lm_eval_healthcare.harness.task import HealthcareTask, answer_key
+from lm_eval_healthcare.scoring.documents import NAN_LOGLIKELIHOOD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class MultipleChoiceTask(HealthcareTask):
+    """Scores by log-likelihood as the harness does; adds coverage and, where the YAML asks, accuracy by category.
+
+    A question for which the model gives no usable log-likelihood (NaN, or minus infinity for every choice) has no
+    answer: it is counted, and not scored as if the first choice had been taken.
+    """
+
+    def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
+        return [entry["metric"] for entry in config.get("metric_list") or [{"metric": "acc"}]]
+
+    def _metric_list(self) -> list[dict[str, Any]]:
+        out: list[dict[str, Any]] = []
+        for name in self.metric_names:
+            out.append({"metric": name, "aggregation": SCORED_MEAN, "higher_is_better": True})
+            out.append({"metric": f"{name}_coverage", "aggregation": "mean", "higher_is_better": True})
+        return out
+
+    def _signatures(self) -> dict[str, str]:
+        length = {"acc": "none", "acc_norm": "characters", "acc_bytes": "bytes"}
+        return {
+            name: f"{name}|impl:lm_eval|answer:argmax log-likelihood|length-normalisation:{length.get(name, 'none')}"
+            for name in self.metric_names
+        }
+
+    def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]) -> None:
+        for doc, result in zip(docs, results, strict=True):
+            likelihoods = [float(likelihood) for likelihood, _ in result]
+            usable = not any(map(math.isnan, likelihoods)) and max(likelihoods) > -math.inf
+            if usable:
+                found = self._harness_scores(doc, result)
+                scores = {name: float(found[name]) for name in self.metric_names}
+            else:
+                self.reasons[NAN_LOGLIKELIHOOD] += 1
+                scores = dict.fromkeys(self.metric_names, math.nan)
+            coverage = {f"{name}_coverage": float(usable) for name in self.metric_names}
+            pairs = [pair for name in self.metric_names for pair in (name, f"{name}_coverage")]
+            merged = {**scores, **coverage}
+            self._scores[answer_key(doc, result)] = {name: merged[name] for name in pairs}

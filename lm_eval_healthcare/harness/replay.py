@@ -1,0 +1,124 @@
+"""Scoring saved answers through the harness itself: same tasks, same scoring, a model that only repeats itself."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_eval.api.model import LM
+from lm_eval.evaluator import evaluate
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.loggers.utils import add_env_info, get_git_commit_hash
+
+from lm_eval_healthcare.data.source import TaskData
+from lm_eval_healthcare.harness.manager import build_task_manager, leaves
+from lm_eval_healthcare.scoring.answers import SavedRequest, SavedRun, read_run, same_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lm_eval.api.instance import Instance
+
+_active: SavedRun | None = None
+
+
+@contextlib.contextmanager
+def replaying(saved: SavedRun) -> Iterator[None]:
+    """Let tasks that are made inside take their rows and requests from a saved run."""
+    global _active
+    before, _active = _active, saved
+    try:
+        yield
+    finally:
+        _active = before
+
+
+def saved_requests(task: str) -> list[SavedRequest] | None:
+    """Return the saved requests of a task if a saved run is being replayed, else None."""
+    return None if _active is None else _active.tasks.get(task)
+
+
+def saved_rows(split: str, requests: list[SavedRequest]) -> TaskData:
+    """Return the rows that a saved run asked about as the data of its task."""
+    rows = same_documents(requests)
+    return TaskData({split: rows}, split, provenance={"source": "answers", "rows": {split: len(rows)}})
+
+
+class ReplayModel(LM):
+    """Answers each request with what was saved for it."""
+
+    def __init__(self, saved: SavedRun) -> None:
+        """Take the answers of every task of a saved run."""
+        super().__init__()
+        self._answers: dict[tuple[str, int, int], list[Any]] = {}
+        for task, requests in saved.tasks.items():
+            places = {doc_id: place for place, doc_id in enumerate(dict.fromkeys(r.doc_id for r in requests))}
+            for request in requests:
+                self._answers[task, places[request.doc_id], request.idx] = list(request.resps)
+
+    def _repeat(self, requests: list[Instance]) -> list[Any]:
+        answers = [self._answers[r.task_name, r.doc_id, r.idx].pop(0) for r in requests]
+        return [tuple(answer) if isinstance(answer, list) else answer for answer in answers]
+
+    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
+        """Return the saved log-likelihoods."""
+        return self._repeat(requests)
+
+    def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
+        """Return the saved log-likelihoods of whole texts."""
+        return self._repeat(requests)
+
+    def generate_until(self, requests: list[Instance]) -> list[str]:
+        """Return the saved texts."""
+        return self._repeat(requests)
+
+
+def score_saved_run(folder: Path, output_path: Path | None, metadata: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """Score saved answers and write results and samples in the harness's format.
+
+    Args:
+        folder: A folder of saved answers.
+        output_path: Where `results_*.json` and `samples_*.jsonl` go; by default where the run would have put them, or
+            into the folder itself.
+        metadata: Options of the pack that win over those of the run, such as `metrics`.
+
+    Returns:
+        The output path and the harness's results.
+
+    Raises:
+        lm_eval_healthcare.data.files.DataError: If the folder holds no usable answers.
+    """
+    saved = read_run(folder)
+    recorded, arguments = saved.run.get("tasks", {}), saved.run.get("arguments") or {}
+    first = next(iter(recorded.values()), {}).get("metadata", {})
+    known = {key: value for key, value in first.items() if key not in ("version", "config_source")}
+    model_args = arguments.get("model_args") or {key: known[key] for key in ("pretrained", "model") if key in known}
+    output = output_path or Path(saved.run.get("output_path") or folder)
+    tracker = EvaluationTracker(output_path=str(output))
+    with replaying(saved):
+        manager = build_task_manager(arguments.get("include_path"), {**known, **metadata}, include_defaults=False)
+        asked = [name for name in arguments.get("tasks") or [] if set(leaves(manager, [name])) <= set(saved.tasks)]
+        rest = sorted(set(saved.tasks) - set(leaves(manager, asked)))
+        loaded = manager.load([*asked, *rest])
+        for name, task in loaded["tasks"].items():
+            task.config.num_fewshot = recorded.get(name, {}).get("num_fewshot") or 0
+        results = evaluate(lm=ReplayModel(saved), task_dict=loaded, log_samples=True)
+    assert results is not None
+    tracker.general_config_tracker.log_experiment_args(
+        model_source=arguments.get("model") or "answers",
+        model_args=model_args or {"model": folder.name},
+        system_instruction=arguments.get("system_instruction"),
+        chat_template=None,
+        fewshot_as_multiturn=bool(arguments.get("fewshot_as_multiturn")),
+    )
+    results["config"] = {**arguments, "model": arguments.get("model") or "answers", "model_args": model_args}
+    results["git_hash"] = get_git_commit_hash()
+    results["date"] = time.time()
+    add_env_info(results)
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results=results, samples=samples)
+    for name in results["configs"]:
+        tracker.save_results_samples(task_name=name, samples=samples[name])
+    return output, results

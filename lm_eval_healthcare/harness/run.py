@@ -1,0 +1,193 @@
+"""`lm-eval-healthcare run`: the harness's own `run`, with the pack's tasks found and every problem told early."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import lm_eval.tasks
+from lm_eval._cli import HarnessCLI
+from lm_eval.config.evaluate_config import EvaluatorConfig
+from lm_eval.utils import setup_logging
+
+from lm_eval_healthcare.data.catalogue import SECTION
+from lm_eval_healthcare.harness import rescue
+from lm_eval_healthcare.harness.logs import join_harness_log
+from lm_eval_healthcare.harness.manager import build_task_manager, needs_harness_index, user_folders
+from lm_eval_healthcare.harness.options import OptionError, unknown_options
+from lm_eval_healthcare.harness.task import HealthcareTask
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from lm_eval.tasks import TaskManager
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class TaskSummary:
+    """What the harness's table does not show of a task.
+
+    Attributes:
+        name: The task.
+        reasons: How many documents each reason concerns, such as `empty_prediction`.
+        breakdown: For each column and value: the score, its standard error and n.
+    """
+
+    name: str
+    reasons: dict[str, int]
+    breakdown: dict[str, dict[str, dict[str, float]]]
+
+
+def run(argv: Sequence[str]) -> list[TaskSummary]:
+    """Run the harness with the pack's tasks.
+
+    Tasks are loaded before the model, so that wrong options, missing data and unknown metrics end the command in its
+    first seconds.
+
+    Args:
+        argv: The arguments of `lm_eval run`; `--include_path` may be given several times.
+
+    Returns:
+        What the harness's own table does not show of each task of the pack.
+
+    Raises:
+        OptionError: If an option cannot be used, rows cannot be used, or a task does not exist.
+    """
+    setup_logging()
+    join_harness_log()
+    folders, rest = split_include_paths(argv)
+    sys.argv = ["lm-eval", "run", *rest]
+    cli = HarnessCLI()
+    args = cli.parse_args()
+    if not getattr(args, "tasks", None) and not getattr(args, "config", None):
+        raise OptionError("no --tasks given; `lm-eval-healthcare list` shows what there is")
+    try:
+        args.include_path = [str(folder) for folder in user_folders([*folders, *_configured_folders(args)])]
+        with contextlib.redirect_stdout(io.StringIO()):  # from_cli prints a --config file; it will do so again
+            config = EvaluatorConfig.from_cli(args)
+        names = _names(config.tasks)
+        manager = _manager(names, args.include_path, config.metadata or {})
+        _refuse_unknown_options(args, names, manager)
+        loaded = preload(manager, names, config.num_fewshot)
+    except ValueError as error:  # no model is loaded yet: the message alone is what a user needs
+        raise OptionError(str(error)) from error
+    rescue.set_context(rescue.RunContext(output_path=config.output_path, arguments=_recorded(config)))
+    with _in_place_of_task_manager(manager):
+        cli.execute(args)
+    return [summary for task in loaded.values() if (summary := summarise(task)) is not None]
+
+
+def split_include_paths(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Take every `--include_path` out of the arguments: the harness knows only one.
+
+    Returns:
+        The folders in order, and the other arguments.
+    """
+    folders, rest, arguments = [], [], iter(argv)
+    for argument in arguments:
+        if argument == "--include_path":
+            folder = next(arguments, None)
+            if folder is None or folder.startswith("-"):
+                raise OptionError("--include_path needs a folder")
+            folders.append(folder)
+        elif argument.startswith("--include_path="):
+            folders.append(argument.partition("=")[2])
+        else:
+            rest.append(argument)
+    return folders, rest
+
+
+def summarise(task: Any) -> TaskSummary | None:
+    """Return what the harness's table does not show of a task, or None if it is not the pack's or was not run."""
+    if not isinstance(task, HealthcareTask) or not task.answered:
+        return None
+    details = task.dump_config()["metadata"][SECTION]
+    return TaskSummary(task.task_name, details["reasons"], details.get("breakdown", {}))
+
+
+def preload(manager: TaskManager, names: Sequence[str], num_fewshot: int | None = None) -> dict[str, Any]:
+    """Load tasks now and let the manager give the same objects when the harness asks for them later.
+
+    Args:
+        manager: The manager that the harness will use.
+        names: Names or patterns as the user gave them; names of YAML files are left to the harness.
+        num_fewshot: What the run will ask for; tasks that have no examples say so now.
+
+    Returns:
+        The loaded tasks by name; none if a YAML file is named, which only the harness loads.
+
+    Raises:
+        ValueError: If a name matches nothing.
+    """
+    plain = [name for name in names if not name.endswith(".yaml")]
+    missing = [name for name in plain if not manager.match_tasks([name])]
+    if missing:
+        raise ValueError(
+            f"tasks not found: {', '.join(missing)}; `lm-eval-healthcare list` shows the pack's, `lm-eval ls tasks` all"
+        )
+    if not plain or len(plain) < len(names):
+        return {}
+    matched = list(dict.fromkeys(match for name in plain for match in manager.match_tasks([name])))
+    loaded = manager.load(matched)
+    for task in loaded["tasks"].values():
+        if num_fewshot and isinstance(task, HealthcareTask) and task.get_config("num_fewshot") != 0:
+            task.prepare_fewshot(num_fewshot)
+    load = manager.load
+    manager.load = lambda tasks: loaded if tasks == matched else load(tasks)
+    return loaded["tasks"]
+
+
+def _manager(names: Sequence[str], folders: Sequence[str], metadata: dict[str, Any]) -> TaskManager:
+    manager = build_task_manager(folders, metadata, include_defaults=False)
+    if needs_harness_index(names, manager):
+        logger.info(
+            "indexing the harness's own tasks too, since not every name is the pack's; this takes a few seconds"
+        )
+        manager = build_task_manager(folders, metadata, include_defaults=True)
+    return manager
+
+
+def _names(tasks: str | Sequence[str] | None) -> list[str]:
+    given = [tasks] if isinstance(tasks, str) else list(tasks or [])
+    return [name.strip() for item in given for name in item.split(",") if name.strip()]
+
+
+def _configured_folders(args: argparse.Namespace) -> list[str]:
+    if not getattr(args, "config", None):
+        return []
+    folder = EvaluatorConfig.load_yaml_config(args.config).get("include_path")
+    return [folder] if isinstance(folder, str) else list(folder or [])
+
+
+def _refuse_unknown_options(args: argparse.Namespace, names: Sequence[str], manager: TaskManager) -> None:
+    """Only where all tasks are the pack's is an unknown key surely a mistake: other tasks have options of their own."""
+    given = args.metadata if isinstance(getattr(args, "metadata", None), dict) else {}
+    problems = unknown_options(given, strict=not needs_harness_index(names, manager))
+    if problems:
+        raise OptionError("\n".join(problems))
+
+
+def _recorded(config: EvaluatorConfig) -> dict[str, Any]:
+    keys = (
+        "model", "model_args", "tasks", "metadata", "num_fewshot", "limit", "samples", "gen_kwargs", "include_path",
+        "apply_chat_template", "fewshot_as_multiturn", "system_instruction", "seed", "batch_size", "device",
+    )  # fmt: skip
+    return {key: getattr(config, key, None) for key in keys}
+
+
+@contextlib.contextmanager
+def _in_place_of_task_manager(manager: TaskManager) -> Iterator[None]:
+    """Give the harness's command this manager where it would make one: its flag knows one folder, and no lazy index."""
+    original = lm_eval.tasks.TaskManager
+    lm_eval.tasks.TaskManager = lambda *args, **kwargs: manager
+    try:
+        yield
+    finally:
+        lm_eval.tasks.TaskManager = original

@@ -1,0 +1,15 @@
+"""Text metrics: predictions and references in, one float64 per document out, each with a signature.
+
+Example:
+    >>> from lm_eval_healthcare import metrics
+    >>> metrics.score(["mild fever", None], ["mild fever", "renal colic"], metrics="rouge1")["rouge1"].tolist()
+    [1.0, 0.0]
+"""
+
+from __future__ import annotations
+
+from lm_eval_healthcare.metrics.base import Metric
+from lm_eval_healthcare.metrics.pairs import is_blank
+from lm_eval_healthcare.metrics.suite import AVAILABLE, register, resolve, score, signature
+
+__all__ = ["AVAILABLE", "Metric", "is_blank", "register", "resolve", "score", "signature"]

@@ -1,0 +1,179 @@
+"""Which metrics exist, how they are named, and how a batch of documents is scored with several of them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lm_eval_healthcare.metrics.base import Metric, Scores
+from lm_eval_healthcare.metrics.bleu import Bleu
+from lm_eval_healthcare.metrics.pairs import Pairs
+from lm_eval_healthcare.metrics.rouge import ROUGE
+from lm_eval_healthcare.metrics.rouge_unicode import ROUGE_UNICODE
+from lm_eval_healthcare.metrics.sentence_sacrebleu import SentenceSacreBleu
+
+AVAILABLE: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Bleu(),
+        *ROUGE,
+        SentenceSacreBleu(),
+        *ROUGE_UNICODE,
+    )
+}
+"""Every known metric by name, in the order of result tables."""
+
+_ENGLISH = {"en", "eng", "english"}
+
+
+def score(
+    predictions: Sequence[str | None],
+    references: Sequence[Any],
+    metrics: str | Sequence[str] = "default",
+    **options: Any,
+) -> dict[str, Scores]:
+    """Score a batch of documents.
+
+    A document whose reference is missing or blank gets NaN from every metric; one whose prediction is missing or blank
+    gets the metric's worst score. See `is_blank`. The same document gets the same score alone, in a batch and in
+    another order.
+
+    Args:
+        predictions: One text a document, shape `(n,)`; `None` where there is none.
+        references: One text, or one list of texts, a document, shape `(n,)`. Blank ones in a list are left out.
+        metrics: Names or sets of names as `resolve` takes them.
+        **options: Options of the metrics; each metric gets those it knows.
+
+    Returns:
+        For each metric, in the order of `resolve`, a float64 array of shape `(n,)`, in document order.
+
+    Raises:
+        TypeError: If a single string is given in place of a sequence.
+        ValueError: If the lengths differ, a metric is unknown, or no metric knows an option.
+    """
+    names = resolve(metrics)
+    _check_options(options)
+    pairs = Pairs.of(predictions, references)
+    computed: dict[str, Scores] = {}
+    for name in names:
+        if pairs.scored and name not in computed:
+            computed |= _score_relatives(name, names, pairs, options)
+    scores = {}
+    for name in names:
+        scores[name] = np.full(pairs.n, np.nan)
+        scores[name][pairs.unanswered] = AVAILABLE[name].worst
+        if pairs.scored:
+            scores[name][pairs.scored] = computed[name]
+    return scores
+
+
+def signature(name: str, **options: Any) -> str:
+    """Return the signature of a metric: equal signatures mean comparable scores.
+
+    Raises:
+        ValueError: If the metric is unknown, or no metric knows an option.
+    """
+    if name not in AVAILABLE:
+        raise ValueError(_unknown(name))
+    _check_options(options)
+    return AVAILABLE[name].signature(**_options_of(AVAILABLE[name], options))
+
+
+def resolve(spec: str | Sequence[str], languages: Sequence[str] = ("en",)) -> list[str]:
+    """Return the names of metrics that a specification asks for, each once.
+
+    Args:
+        spec: Names of metrics and of the sets `ngram`, `default` and `all`, as a list or as one string joined by `+`
+            or commas.
+        languages: Language codes of the texts. Any that is not English adds the Unicode ROUGE to `ngram` and `default`.
+
+    Raises:
+        ValueError: If the specification is empty or holds an unknown name.
+    """
+    sets = _sets([languages] if isinstance(languages, str) else languages)
+    parts = re.split(r"[+,]", spec) if isinstance(spec, str) else spec
+    parts = [str(part).strip() for part in parts]
+    names = [name for part in parts if part for name in sets.get(part, (part,))]
+    if not names:
+        raise ValueError(f"no metric was named in {spec!r}. The {_allowed()}")
+    for name in names:
+        if name not in AVAILABLE:
+            raise ValueError(_unknown(name))
+    return list(dict.fromkeys(names))
+
+
+def register(metric: Metric) -> Metric:
+    """Add a metric to `AVAILABLE` and return it.
+
+    Raises:
+        ValueError: If the name is taken, or is not one that `resolve` could find.
+    """
+    taken = [*AVAILABLE, *_sets(["en"])]
+    if metric.name in taken or not re.fullmatch(r"\w[\w.-]*", metric.name):
+        raise ValueError(
+            f"cannot register a metric under the name {metric.name!r}: a name is one word of letters, digits, '_', '.' "
+            f"and '-', and none of {', '.join(taken)}. Choose another name"
+        )
+    AVAILABLE[metric.name] = metric
+    return metric
+
+
+def _sets(languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the names behind each set."""
+    ngram = ("bleu", *(metric.name for metric in ROUGE), "sacrebleu")
+    if any(language.lower().split("-")[0] not in _ENGLISH for language in languages):
+        ngram += tuple(metric.name for metric in ROUGE_UNICODE)
+    return {
+        "ngram": ngram,
+        "default": ngram,
+        "all": tuple(AVAILABLE),
+    }
+
+
+def _score_relatives(name: str, names: Sequence[str], pairs: Pairs, options: dict[str, Any]) -> dict[str, Scores]:
+    """Return the scores of a metric and of all others asked for that share its work."""
+    metric = AVAILABLE[name]
+    family = getattr(metric, "family", None)
+    known = _options_of(metric, options)
+    if family is None:
+        scores = {name: metric.score(pairs.predictions, pairs.references, **known)}
+    else:
+        relatives = [other for other in names if getattr(AVAILABLE[other], "family", None) == family]
+        scores = metric.score_family(relatives, pairs.predictions, pairs.references, **known)
+    for relative, values in scores.items():
+        if np.shape(values) != (len(pairs.scored),):
+            raise RuntimeError(
+                f"metric {relative!r} returned an array of shape {np.shape(values)} for {len(pairs.scored)} documents; "
+                "a metric must return one number a document"
+            )
+    return scores
+
+
+def _options_of(metric: Metric, options: dict[str, Any]) -> dict[str, Any]:
+    known = getattr(metric, "options", ())
+    return {name: value for name, value in options.items() if name in known}
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    known = sorted({name for metric in AVAILABLE.values() for name in getattr(metric, "options", ())})
+    for name in options:
+        if name not in known:
+            allowed = f"options are {', '.join(known)}" if known else "the known metrics have no options"
+            raise ValueError(f"unknown option {name!r}: {allowed}. Leave it out")
+
+
+def _unknown(name: str) -> str:
+    matches = difflib.get_close_matches(name, [*AVAILABLE, *_sets(["en"])], n=1)
+    hint = f" Did you mean {matches[0]!r}?" if matches else ""
+    return f"unknown metric {name!r}.{hint} The {_allowed()}"
+
+
+def _allowed() -> str:
+    return (
+        f"metrics are {', '.join(AVAILABLE)}; sets are {', '.join(_sets(['en']))}. "
+        "Give one or several, joined by '+', such as bleu+rouge1"
+    )

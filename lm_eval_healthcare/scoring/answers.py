@@ -1,0 +1,150 @@
+"""The model's answers on disk before any scoring starts, and back again.
+
+One folder a run holds `run.json` (what was run) and `<task>.jsonl`: one line per request with the document, the prompt
+and every answer. A failing metric or a killed process costs no generation: `lm-eval-healthcare score FOLDER` goes on
+from here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare.data.files import DataError
+from lm_eval_healthcare.data.schema import without_lone_surrogates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+logger = logging.getLogger(__name__)
+
+RUN_FILE = "run.json"
+FORMAT = "lm_eval_healthcare answers 1"
+_RANK = re.compile(r"^(?P<task>.+?)(?:\.rank\d+)?$")
+
+
+@dataclass
+class SavedRequest:
+    """One request to the model and its answers.
+
+    Attributes:
+        doc_id: The document's place in the scored split.
+        idx: The request's place among those of its document (one per choice in multiple choice).
+        request_type: The harness's name of the model's method.
+        doc: The row.
+        arguments: What the model was given: prompt, then continuation or generation arguments.
+        resps: The answers, one per repeat: a text, or [log-likelihood, is_greedy].
+    """
+
+    doc_id: int
+    idx: int
+    request_type: str
+    doc: dict[str, Any]
+    arguments: list[Any]
+    resps: list[Any]
+
+
+@dataclass
+class SavedRun:
+    """One folder of saved answers: how the run was made, and the requests of each task in order."""
+
+    folder: Path
+    run: dict[str, Any]
+    tasks: dict[str, list[SavedRequest]] = field(default_factory=dict)
+
+
+def write_run(folder: Path, run: dict[str, Any]) -> None:
+    """Write `run.json`; texts that are not JSON become text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_whole(folder / RUN_FILE, [json.dumps({"format": FORMAT, **run}, indent=2, ensure_ascii=False, default=str)])
+
+
+def write_answers(folder: Path, task: str, requests: Iterable[SavedRequest], rank: int = 0) -> Path:
+    """Write the answers of one task, whole or not at all.
+
+    Args:
+        folder: The run's folder; made if needed.
+        task: The task's name.
+        requests: Its requests with their answers, in order.
+        rank: The process's rank; ranks other than 0 write a file of their own.
+
+    Returns:
+        The file.
+
+    Raises:
+        OSError: If the disk is full or the folder not writable; nothing half-written stays under the final name.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (f"{task}.jsonl" if rank == 0 else f"{task}.rank{rank}.jsonl")
+    _write_whole(
+        path, (json.dumps(without_lone_surrogates(asdict(r)), ensure_ascii=False, default=str) for r in requests)
+    )
+    return path
+
+
+def read_run(folder: Path) -> SavedRun:
+    """Read a folder of saved answers.
+
+    Raises:
+        DataError: If the folder or its `run.json` is missing, or a line is not what this module writes.
+    """
+    path = folder / RUN_FILE
+    if not path.is_file():
+        found = sorted(p.parent for p in folder.glob(f"**/{RUN_FILE}")) if folder.is_dir() else []
+        hint = f" Did you mean {found[-1]}?" if found else " A run prints the folder when it saves its answers."
+        raise DataError(f"{folder}: no saved answers here (no {RUN_FILE}).{hint}")
+    saved = SavedRun(folder, _parse(path.read_text("utf-8"), str(path)))
+    for file in sorted(folder.glob("*.jsonl")):
+        match = _RANK.match(file.stem)
+        task = match["task"] if match else file.stem
+        lines = file.read_text("utf-8").split("\n")
+        saved.tasks.setdefault(task, []).extend(
+            _request(_parse(line, f"{file}, line {n}"), f"{file}, line {n}")
+            for n, line in enumerate(lines, 1)
+            if line.strip()
+        )
+    for requests in saved.tasks.values():
+        requests.sort(key=lambda request: (request.doc_id, request.idx))
+    if not saved.tasks:
+        raise DataError(f"{folder}: {RUN_FILE} is there, but no task's answers; the run ended before they were saved")
+    return saved
+
+
+def _write_whole(path: Path, lines: Iterable[str]) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as stream:
+            for line in lines:
+                stream.write(line + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _parse(text: str, place: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{place}: not valid JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{place}: expected an object, got {type(content).__name__}")
+    return content
+
+
+def _request(content: dict[str, Any], place: str) -> SavedRequest:
+    try:
+        return SavedRequest(**content)
+    except TypeError as error:
+        raise DataError(f"{place}: not a saved answer ({error})") from error
+
+
+def same_documents(requests: Sequence[SavedRequest]) -> list[dict[str, Any]]:
+    """Return the documents of a task in order, each once."""
+    return list({request.doc_id: request.doc for request in requests}.values())

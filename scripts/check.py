@@ -1,0 +1,100 @@
+"""Make an environment for this clone and pass its checks: ruff, mypy, and the tests that need no vLLM.
+
+Needs this clone, Python 3.10 or newer and the package index. The tests marked `vllm` have `check_vllm.py`.
+"""
+
+import sys
+
+# Old Pythons must be able to read this file as far as the next lines, so it holds no newer syntax than that of 3.6.
+if sys.version_info < (3, 10):  # noqa: UP036
+    sys.exit(
+        "error: Python 3.10 or newer is needed, and this is Python {}.{}.\n"
+        "Run the script with a newer one, for example: python3.11 scripts/check.py".format(*sys.version_info[:2])
+    )
+
+import argparse
+import re
+import time
+
+import _environments as environments
+from _environments import Environment, Progress, say, show
+
+EXAMPLE = """\
+examples:
+  python scripts/check.py
+  python scripts/check.py --fast -- tests/data -k folder
+  python scripts/check.py --lm-eval 0.4.12
+"""
+
+
+def parse_arguments(arguments=None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Make .venv-check in the clone (kept for the next run) and run ruff, mypy and pytest in it.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--fast", action="store_true", help="leave out the tests marked slow")
+    parser.add_argument(
+        "--lm-eval",
+        metavar="VERSION",
+        help="run the fast tests, and only them, on this version of lm-eval, in an environment of its own",
+    )
+    environments.add_environment_options(parser, "the environment")
+    parser.add_argument("pytest", nargs="*", metavar="-- ARGUMENT", help="arguments for pytest")
+    options = parser.parse_args(arguments)
+    if options.lm_eval is not None and not re.fullmatch(r"\d+(\.\w+)+", options.lm_eval):
+        parser.error(f"--lm-eval is {options.lm_eval!r}; allowed: a version, such as 0.4.12")
+    return options
+
+
+def make_environment(options: argparse.Namespace, progress: Progress) -> Environment:
+    """Make whatever is missing of the environment."""
+    name = ".venv-check" + (f"-lm-eval-{options.lm_eval}" if options.lm_eval else "")
+    environment = Environment(environments.ROOT / name)
+    with progress.step(f"Environment {name}"):
+        progress.note(environment.create(options.python, reinstall=options.reinstall))
+        environments.install_torch(environment)
+        environments.install_pack(environment, "dev", *([f"lm-eval=={options.lm_eval}"] if options.lm_eval else []))
+        environments.install_demo_model_package(environment)
+    return environment
+
+
+def check_commands(environment: Environment, options: argparse.Namespace) -> list:
+    """Return the checks in their order, each with its name."""
+    python = str(environment.python)
+    leave_out = "not vllm and not slow" if options.fast or options.lm_eval else "not vllm"
+    tests = ("pytest", [python, "-m", "pytest", "-m", leave_out, *options.pytest])
+    if options.lm_eval:
+        return [tests]
+    return [
+        ("ruff check", [python, "-m", "ruff", "check", "."]),
+        ("ruff format", [python, "-m", "ruff", "format", "--check", "."]),
+        ("mypy", [python, "-m", "mypy"]),
+        tests,
+    ]
+
+
+def main() -> int:
+    options = parse_arguments()
+    settings = environments.offline_settings()
+    fast = options.fast or bool(options.lm_eval)
+    progress = Progress(total=(1 if fast else 2) + (1 if options.lm_eval else 4))
+    environment = make_environment(options, progress)
+    if not fast:
+        with progress.step("The small model that the slow tests run"):
+            settings["LM_EVAL_HEALTHCARE_DEMO_MODEL"] = str(environments.make_demo_model(environment))
+    outcomes = []
+    for name, command in check_commands(environment, options):
+        with progress.step(show(command)):
+            started = time.monotonic()
+            status = environments.run(command, settings)
+            progress.note("passed" if status == 0 else f"FAILED with exit status {status}")
+            outcomes.append((name, status, time.monotonic() - started))
+    say("\nSummary")
+    for name, status, seconds in outcomes:
+        say(f"  {'passed' if status == 0 else 'FAILED':<8} {name:<12} {environments.duration(seconds):>12}")
+    return 0 if all(status == 0 for _, status, _ in outcomes) else 1
+
+
+if __name__ == "__main__":
+    environments.run_script(main)

