@@ -28,7 +28,7 @@ class _Loader(yaml.SafeLoader):
     """Reads the harness's YAML dialect with `!function` left as text."""
 
 
-_Loader.add_constructor("!function", lambda loader, node: str(loader.construct_scalar(node)))
+_Loader.add_constructor("!function", lambda loader, node: str(node.value))
 
 
 @dataclass(frozen=True)

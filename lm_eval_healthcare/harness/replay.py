@@ -92,7 +92,7 @@ def score_saved_run(folder: Path, output_path: Path | None, metadata: dict[str, 
     """
     saved = read_run(folder)
     recorded, arguments = saved.run.get("tasks", {}), saved.run.get("arguments") or {}
-    first = next(iter(recorded.values()), {}).get("metadata", {})
+    first: dict[str, Any] = next(iter(recorded.values()))["metadata"] if recorded else {}
     known = {key: value for key, value in first.items() if key not in ("version", "config_source")}
     model_args = arguments.get("model_args") or {key: known[key] for key in ("pretrained", "model") if key in known}
     output = output_path or Path(saved.run.get("output_path") or folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from lm_eval_healthcare.metrics.base import Metric, References, Scores, as_lists, as_scores, format_signature
@@ -82,13 +82,14 @@ def _clipped_matches(prediction: Sequence[str], references: Sequence[Sequence[st
     for tokens in references[1:]:
         unused |= Counter(_ngrams(tokens, order))
     matches = 0
+    count = unused.get
     for ngram in _ngrams(prediction, order):
-        left = unused.get(ngram)
+        left = count(ngram)
         if left:
             unused[ngram] = left - 1
             matches += 1
     return matches
 
 
-def _ngrams(tokens: Sequence[str], order: int) -> Iterator[tuple[str, ...]]:
-    return zip(*(tokens[start:] for start in range(order)), strict=False)
+def _ngrams(tokens: Sequence[str], order: int) -> Iterable[Hashable]:
+    return tokens if order == 1 else zip(*[tokens[start:] for start in range(order)], strict=False)

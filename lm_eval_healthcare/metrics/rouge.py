@@ -33,13 +33,13 @@ class Rouge(Metric):
 
     family: str | None = "rouge"
     suffix: ClassVar[str] = ""
-    words: ClassVar[str] = "runs of a-z and 0-9 in the lower-cased text"
+    words: ClassVar[str] = "runs of a-z and 0-9, lower-cased"
 
     def __init__(self, rouge_type: str) -> None:
         """Describe one of `rouge1`, `rouge2` and `rougeL`."""
         self.rouge_type = rouge_type
         self.name = rouge_type + self.suffix
-        self.description = f"{_DESCRIPTIONS[rouge_type]}; words are {self.words}."
+        self.description = f"{_DESCRIPTIONS[rouge_type]} ({self.words})."
 
     def tokenizer(self) -> Any:
         """Return an object with a method `tokenize`, or `None` for rouge_score's own."""

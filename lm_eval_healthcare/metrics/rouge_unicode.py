@@ -18,7 +18,7 @@ class RougeUnicode(Rouge):
 
     family = "rouge_unicode"
     suffix = "_unicode"
-    words = "words of any script, single characters of scripts without spaces, and mathematical symbols"
+    words = "runs of letters and digits of any script, characters of scripts without spaces, mathematical symbols"
 
     def tokenizer(self) -> Any:
         """Return the Unicode tokenizer in the shape that rouge-score-rs takes."""
