@@ -242,9 +242,10 @@ def make_demo_model(environment: Environment) -> Path:
     """
     folder = environment.folder / DEMO_MODEL
     command = [str(environment.python), "-m", "lm_eval_healthcare.sample.model", str(folder)]
-    result = subprocess.run(
-        command, cwd=ROOT, env=offline_settings(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+    settings = offline_settings()
+    if not sys.stderr.isatty():
+        settings["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    result = subprocess.run(command, cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     if result.returncode != 0:
         raise Failure(
             f"the demo model could not be written (see above). The command was:\n  {show(command)}\n"
@@ -375,7 +376,8 @@ def _doing(line: str) -> tuple[str, bool]:
         text = f"{verb.lower()} {name}" + (f" ({size[1]} {size[2]})" if size else "")
         return text, verb == "Downloading" and megabytes >= _LARGE_DOWNLOAD_MB
     if line.startswith("Installing collected packages:"):
-        return f"installing {line.count(',') + 1} packages", True
+        number = line.count(",") + 1
+        return f"installing {number} package{'s' if number > 1 else ''}", True
     return "", False
 
 

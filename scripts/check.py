@@ -66,9 +66,11 @@ def check_commands(environment: Environment, options: argparse.Namespace) -> lis
     tests = ("pytest", [python, "-m", "pytest", "-m", leave_out, *options.pytest])
     if options.lm_eval:
         return [tests]
+    # Where the clone has no git, nothing tells ruff to pass over the environments.
+    own_files = [".", "--extend-exclude", ".venv*"]
     return [
-        ("ruff check", [python, "-m", "ruff", "check", "."]),
-        ("ruff format", [python, "-m", "ruff", "format", "--check", "."]),
+        ("ruff check", [python, "-m", "ruff", "check", *own_files]),
+        ("ruff format", [python, "-m", "ruff", "format", "--check", *own_files]),
         ("mypy", [python, "-m", "mypy"]),
         tests,
     ]

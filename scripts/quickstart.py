@@ -87,28 +87,40 @@ def evaluation_command(environment: Environment, model: Path, out: Path, tasks: 
     return command + (["--limit", str(limit)] if limit is not None else [])
 
 
-def written_since(folder: Path, pattern: str, start: float) -> list:
-    """Return the files below a folder whose names fit and which are as new as `start` (seconds since the epoch)."""
-    return sorted(file for file in folder.rglob(pattern) if file.is_file() and file.stat().st_mtime >= start)
+def newest(folder: Path, pattern: str, start: float):
+    """Return the newest path below a folder that fits a pattern and was written since `start`, or None."""
+    found = [path for path in folder.glob(pattern) if path.stat().st_mtime >= start]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def summarize(environment: Environment, model: Path, out: Path, start: float) -> str:
-    """Return where the files of this run are, and what to try next."""
+def summarize(environment: Environment, out: Path, start: float) -> str:
+    """Return where the files are that were written since `start` (seconds since the epoch), and what to try next."""
+    program = str(environment.program("lm-eval-healthcare"))
     lines = ["", "What this run wrote:"]
-    for what, pattern in (("results", "results_*.json"), ("samples, one line a question", "samples_*.jsonl")):
-        files = written_since(out, pattern, start)
-        lines += [f"  {what}:"] + [f"    {file}" for file in files]
-    program = environment.program("lm-eval-healthcare")
+    results = newest(out, "**/results_*.json", start)
+    if results is not None:
+        lines += [f"  results   {results}"]
+        run = results.stem[len("results_") :]
+        samples = sorted(results.parent.glob(f"samples_*_{run}.jsonl"))
+        if samples:
+            lines += [f"  samples   {results.parent / f'samples_TASK_{run}.jsonl'} ({len(samples)} tasks)"]
+    answers = newest(out, "answers/*/run.json", start)
+    if answers is not None:
+        lines += [f"  answers   {answers.parent} (every answer, saved before any was scored)"]
+    lines += ["", "The model is tiny: the scores show that everything works, and multiple choice is near chance.", ""]
+    lines += ["What to try next:"]
+    if answers is not None:
+        lines += [
+            "  score the saved answers again, without the model:",
+            f"    {show([program, 'score', str(answers.parent)])}",
+        ]
     lines += [
-        "",
-        "The model is a tiny one: the scores show that everything works, and are near chance on multiple choice.",
-        "",
-        "What to try next:",
-        f"  the tasks, their metrics and licences    {show([str(program), 'list'])}",
-        f"  what works on this machine               {show([str(program), 'doctor'])}",
-        "  a model of your own                      the command above with pretrained=FOLDER_OR_HUB_NAME",
-        "  your own rows                            the same with --metadata data=FOLDER metrics=ngram",
-        "  the project's tests                      python scripts/check.py",
+        "  see the tasks with their metrics and licences, and what works on this machine:",
+        f"    {show([program, 'list'])}",
+        f"    {show([program, 'doctor'])}",
+        "  run a model of your own: the command of the last step with pretrained=FOLDER, or a model's name on the hub",
+        "  run your own rows: the same with --metadata data=FOLDER metrics=ngram",
+        "  pass the project's tests: python scripts/check.py",
     ]
     return "\n".join(lines)
 
@@ -129,7 +141,7 @@ def main() -> int:
                 f"the run ended with exit status {status}; its own messages are above. What is installed is kept: "
                 f"run the same script again, with other --tasks or a smaller --limit if that was the reason."
             )
-    say(summarize(environment, model, out, start))
+    say(summarize(environment, out, start))
     say(f"\nAll done in {environments.duration(time.monotonic() - started)}.")
     return 0
 

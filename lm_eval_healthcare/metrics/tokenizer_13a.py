@@ -12,7 +12,7 @@ _SYMBOL = r"!-&(-+:-@/\[-`{-~"
 # A token goes on over a hyphen unless a digit stands before it, and over a point or comma only between two digits.
 _TOKEN = re.compile(rf"(?:[^{_SYMBOL}.,\-]+|(?<![0-9])-|(?<=[0-9])[.,](?=[0-9]))+|[{_SYMBOL}.,\-]")
 
-_POINTS_BEFORE_DIGIT = re.compile(r"[.,]{2,}[0-9]")
+_POINTS_BEFORE_DIGIT = re.compile(r"[.,][.,][0-9]")
 
 
 def tokenize(text: str) -> list[str]:
@@ -33,7 +33,7 @@ def tokenize(text: str) -> list[str]:
         if word.isalnum():
             tokens.append(word)
         elif _POINTS_BEFORE_DIGIT.search(word):
-            # The published substitutions take such a run in pairs, so that its length decides whether the last point
+            # The published substitutions take a run of points in pairs, so that its length decides whether the last one
             # stays with the digit. No pattern of one pass says that; such words are rare.
             tokens += _published_substitutions()(f" {word} ").split()
         else:

@@ -10,8 +10,11 @@ NAME = "clinical-unicode-1"
 """Name in signatures; to be counted up whenever a text would be split differently."""
 
 _SPACELESS = "".join(
-    rf"\p{{scx={script}}}" for script in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar")
+    rf"\p{{Script={script}}}" for script in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar")
 )
+# Iteration, prolongation and voicing marks that Unicode shares out between Han and kana. The property Script_Extensions
+# has them too, but gives Thai the modifier apostrophe of Latin and Cyrillic.
+_SHARED_BY_KANA = r"\u3006\u3031-\u3035\u303c\u30fc\uff70\uff9e\uff9f"
 
 
 @functools.cache
@@ -19,7 +22,7 @@ def _patterns() -> tuple[Any, Any, Any, Any]:
     import regex
 
     word = r"[\p{L}\p{M}\p{N}]"
-    character = rf"[[\p{{L}}\p{{Nl}}]&&[{_SPACELESS}]]"
+    character = rf"[[\p{{L}}\p{{Nl}}]&&[{_SPACELESS}{_SHARED_BY_KANA}]]"
     return (
         # Soft hyphens, joiners, directional marks; a zero-width space does separate words.
         regex.compile(r"[\p{Cf}--\u200b]", regex.V1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 
 import pytest
 
@@ -12,7 +13,8 @@ BLOCKS = [
     (0x300, 0x36F), (0x370, 0x3FF), (0x400, 0x4FF), (0x590, 0x6FF), (0x900, 0x97F), (0xE00, 0xE7F), (0x2000, 0x206F),
     (0x2190, 0x22FF), (0x3000, 0x30FF), (0x4E00, 0x4FFF), (0xAC00, 0xADFF), (0xFF00, 0xFFEF), (0x1F300, 0x1F64F),
 ]  # fmt: skip
-WORDS = "The patient has mild fever of 38.5 °C , take 1,000 mg ( 50 µg ) daily ; INR < 2 ; anti-inflammatory .".split()
+SENTENCE = "The patient has mild fever of 38.5 °C , take 1,000 mg ( 50 µg ) daily ; INR < 2 ; anti-inflammatory ."
+WORDS = SENTENCE.split()
 PIECES = [
     "-\n", "\n", "\r\n", "\t", "\f", "\v", "\x00", "\x1c", "\x1f", "\x85", "\xa0", "\u2028", "\u200b", "\ufeff",
     "&quot;", "&amp;", "&lt;", "&gt;", "&amp;lt;", "<skipped>", "1.5", "3,4", "5-6", "a-b", "...", "..5", "1..5", ",,7",
@@ -23,7 +25,7 @@ PIECES = [
 def random_text(rng: random.Random) -> str:
     """Return words, pieces that tokenizers treat specially, and code points of many blocks."""
     parts = []
-    for _ in range(rng.choice([0, 1, 2, 3, 5, 8, 13, 21, 34])):
+    for _ in range(rng.choice([0, 1, 2, 4, 6, 9, 14, 21, 34])):
         kind = rng.random()
         if kind < 0.5:
             parts.append(rng.choice(WORDS) + " ")
@@ -31,9 +33,10 @@ def random_text(rng: random.Random) -> str:
             parts.append(rng.choice(PIECES))
         else:
             first, last = rng.choice(BLOCKS)
-            parts.append(
-                "".join(chr(rng.randint(first, last)) for _ in range(rng.randint(1, 4))) + rng.choice(["", " "])
-            )
+            characters = [chr(rng.randint(first, last)) for _ in range(rng.randint(1, 4))]
+            # Whether an unassigned code point is a letter depends on the Unicode version of whom one asks.
+            parts += [character for character in characters if unicodedata.category(character) != "Cn"]
+            parts.append(rng.choice(["", " "]))
     return "".join(parts)
 
 
@@ -59,8 +62,8 @@ def random_pairs(n: int, seed: int) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="session")
 def generated_pairs() -> list[tuple[str, str]]:
-    """5,000 pairs of a prediction and a reference, always the same."""
-    return random_pairs(5000, seed=20240917)
+    """6,500 pairs of a prediction and a reference, always the same."""
+    return random_pairs(6500, seed=20240917)
 
 
 @pytest.fixture(scope="session")

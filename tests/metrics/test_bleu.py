@@ -84,7 +84,7 @@ def test_equals_the_definition_to_the_last_bit(generated_pairs: list[tuple[str, 
     predictions, references = zip(*(generated_pairs[row] for row in defined), strict=True)
     scores = bleu.score(predictions, references)
     assert scores.tolist() == [expected[row] for row in defined]
-    assert len(defined) > 4000
+    assert len(defined) >= 5000
     assert (scores > 0).sum() > 2000
 
 
@@ -96,7 +96,7 @@ def test_equals_the_definition_with_several_references(generated_multi: list[tup
         if expected is not None:
             assert bleu.score([prediction], [references])[0] == expected
             compared += expected > 0
-    assert compared > 400
+    assert compared > 300
 
 
 def test_agrees_with_unsmoothed_sacrebleu(generated_pairs: list[tuple[str, str]]) -> None:

@@ -75,6 +75,7 @@ TOKENS = [
     ("ヘルニアです", ["ヘ", "ル", "ニ", "ア", "で", "す"]),
     ("コーヒー", ["コ", "ー", "ヒ", "ー"]),
     ("น้ำ ๕๐", ["น้", "ำ", "๕๐"]),
+    ("м\u02bcясо \u0149", ["м\u02bcясо", "\u02bcn"]),  # modifier apostrophe, which Thai uses too
     ("pa\u00adciente", ["paciente"]),  # soft hyphen
     ("می\u200cخواهم", ["میخواهم"]),  # zero-width non-joiner
     ("one\u200btwo", ["one", "two"]),  # zero-width space

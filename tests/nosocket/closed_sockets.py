@@ -5,20 +5,16 @@
 makes the call, so nothing leaves the machine, not even a name look-up. A hook cannot be taken away again: the process
 stays closed until it ends.
 
-`child_environment()` hands the same to child processes: with this folder on PYTHONPATH, each new interpreter runs
-`sitecustomize.py` beside this file, and so do its own children (an interpreter started with -I, -E or -S does not).
+Child processes get the same through PYTHONPATH: with this folder on it, each new interpreter runs `sitecustomize.py`
+beside this file, and so do its own children (an interpreter started with -I, -E or -S does not).
 """
 
 from __future__ import annotations
 
 import ipaddress
-import os
 import socket
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
 MESSAGE = "tests run with sockets closed except loopback: {host}"
 
 # Wildcard addresses name this machine: as the target of a connection they mean loopback.
@@ -82,15 +78,3 @@ def install() -> None:
     if not _installed:
         _installed = True
         sys.addaudithook(_hook)
-
-
-def child_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return an environment in which every Python process starts with its sockets closed.
-
-    Args:
-        environment: The environment to start from; by default this process's own.
-    """
-    child = dict(os.environ if environment is None else environment)
-    paths = [str(FOLDER)] + [path for path in child.get("PYTHONPATH", "").split(os.pathsep) if path]
-    child["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    return child
