@@ -22,7 +22,7 @@ from lm_eval_healthcare.harness.prompts import apply_prompt
 from lm_eval_healthcare.scoring.aggregate import scored, scored_mean, scored_mean_stderr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lm_eval_healthcare.scoring.answers import SavedRequest
 
@@ -210,6 +210,7 @@ class HealthcareTask(ConfigurableTask):
             return
         self.reasons = Counter()
         pairs = self._by_document()
+        self._keep_breakdown_of(doc for doc, _ in pairs)
         logger.info("scoring %d answers of %s with %s", len(pairs), self.task_name, ", ".join(self.metric_names))
         self._score([doc for doc, _ in pairs], [results for _, results in pairs])
 
@@ -272,6 +273,13 @@ class HealthcareTask(ConfigurableTask):
             self._metric_fn_list[key] = None
             self._aggregation_list[key] = self._aggregation_list[metric]
             self._higher_is_better[key] = self._higher_is_better[metric]
+
+    def _keep_breakdown_of(self, docs: Iterable[dict[str, Any]]) -> None:
+        """Leave out categories that this run has no document of; ranks see different ones, so several keep all."""
+        if self.world_size > 1:
+            return
+        seen = {(column, str(doc.get(column))) for doc in docs for column in self.facts.breakdown}
+        self._breakdown_keys = {key: cell for key, cell in self._breakdown_keys.items() if cell[1:] in seen}
 
     def _breakdown(self, doc: dict[str, Any], scores: dict[str, float]) -> dict[str, float]:
         return {

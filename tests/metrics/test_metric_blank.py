@@ -9,8 +9,10 @@ import pytest
 
 from lm_eval_healthcare import metrics
 
-INVISIBLE = ["", " ", "   ", "\t\r\n", "\f", "\v", "\x00", "\x1c", "\x85", "\xa0", "\u1680", "\u2003", "\u2028",
-             "\u200b", "\u200d", "\u2060", "\u202e", "\ufeff", "\u00ad", "\ud800", "\ue000", " \u200b\ufeff\f "]  # fmt: skip
+INVISIBLE = [
+    "", " ", "   ", "\t\r\n", "\f", "\v", "\x00", "\x1c", "\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u200b",
+    "\u200d", "\u2060", "\u202e", "\ufeff", "\u00ad", "\ud800", "\ue000", " \u200b\ufeff\f ",
+]  # fmt: skip
 VISIBLE = ["a", "0", ".", "...", "-", "\u0301", "हृ", "👍", "\u200bx", " \n|", "<skipped>"]
 MISSING: list[Any] = [None, math.nan, np.nan, 0, b"text"]
 
@@ -33,7 +35,8 @@ def test_case_b11() -> None:
         ("\u200b", "renal colic"),
         ("...", "..."),
     ]
-    scores = metrics.score(*zip(*pairs, strict=True), metrics="all")
+    predictions, references = zip(*pairs, strict=True)
+    scores = metrics.score(predictions, references, metrics="all")
     for name in metrics.AVAILABLE:
         np.testing.assert_array_equal(scores[name][:4], [np.nan, 0.0, 0.0, 0.0])
     # "..." is three 13a tokens: too short for the published BLEU, identical for the smoothed one, nothing for ROUGE.
@@ -58,8 +61,9 @@ def test_no_references_at_all_is_unscorable() -> None:
 
 
 def test_every_metric_scores_the_same_documents(generated_pairs: list[tuple[str, str]]) -> None:
-    scores = metrics.score(*zip(*generated_pairs, strict=True), metrics="all")
-    blank = [metrics.is_blank(reference) for _, reference in generated_pairs]
+    predictions, references = zip(*generated_pairs, strict=True)
+    scores = metrics.score(predictions, references, metrics="all")
+    blank = [metrics.is_blank(reference) for reference in references]
     assert 0 < sum(blank) < len(blank) / 2
     for name, values in scores.items():
         np.testing.assert_array_equal(np.isnan(values), blank, err_msg=name)
@@ -88,7 +92,7 @@ def test_long_and_odd_texts_score_in_bounded_time(kind: str) -> None:
     text = LONG[kind]
     start = time.perf_counter()
     scores = metrics.score([text, text, "mild fever"], [text, "mild fever", text], metrics="all")
-    assert time.perf_counter() - start < 20
+    assert time.perf_counter() - start < 30
     for name, values in scores.items():
         assert values[0] >= values[1:].max(), name
         assert np.isfinite(values).all()

@@ -12,9 +12,9 @@ from lm_eval_healthcare.metrics.tokenizer_unicode import tokenize
 
 NAMES = ["rouge1_unicode", "rouge2_unicode", "rougeL_unicode"]
 
-# Blocks of the scripts written without spaces, as far as the generated strings reach into them.
-SPACELESS = [(0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007), (0x3031, 0x3035),
-             (0x303B, 0x303C), (0x3041, 0x30FF), (0x3400, 0x9FFF), (0xFF66, 0xFF9F)]  # fmt: skip
+# Where the scripts written without spaces have letters and letter numbers, as far as the generated strings reach.
+SPACELESS = [(0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007), (0x3021, 0x3029), (0x3031, 0x3035),
+             (0x3038, 0x303C), (0x3041, 0x30FF), (0x3400, 0x9FFF), (0xFF66, 0xFF9F)]  # fmt: skip
 
 
 class CharacterWalk:
