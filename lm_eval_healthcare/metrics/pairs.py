@@ -7,17 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_INVISIBLE = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
+
 
 def is_blank(text: str | None) -> bool:
     """Return whether a text is missing or has no visible character.
 
     Invisible are whitespace and separators, control and format characters (form feed, zero-width space, byte order
-    mark), lone surrogates, private use and unassigned code points: the Unicode categories Z* and C*. Anything that is
-    not a string (`None`, a float NaN) is missing.
+    mark): the Unicode categories Z*, Cc and Cf. A code point that this Python's Unicode table does not know may well be
+    a visible one of a newer version. Anything that is not a string (`None`, a float NaN) is missing.
     """
     if not isinstance(text, str):
         return True
-    return all(unicodedata.category(character)[0] in "CZ" for character in text)
+    return all(unicodedata.category(character) in _INVISIBLE for character in text)
 
 
 @dataclass(frozen=True)

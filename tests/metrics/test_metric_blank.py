@@ -11,9 +11,9 @@ from lm_eval_healthcare import metrics
 
 INVISIBLE = [
     "", " ", "   ", "\t\r\n", "\f", "\v", "\x00", "\x1c", "\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u200b",
-    "\u200d", "\u2060", "\u202e", "\ufeff", "\u00ad", "\ud800", "\ue000", " \u200b\ufeff\f ",
+    "\u200d", "\u2060", "\u202e", "\ufeff", "\u00ad", " \u200b\ufeff\f ",
 ]  # fmt: skip
-VISIBLE = ["a", "0", ".", "...", "-", "\u0301", "हृ", "👍", "\u200bx", " \n|", "<skipped>"]
+VISIBLE = ["a", "\ud800", "\ue000", "0", ".", "...", "-", "\u0301", "हृ", "👍", "\u200bx", " \n|", "<skipped>"]
 MISSING: list[Any] = [None, math.nan, np.nan, 0, b"text"]
 
 
