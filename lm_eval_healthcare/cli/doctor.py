@@ -38,7 +38,7 @@ def execute(args: argparse.Namespace) -> int:
     print(f"\nData source: {found['data']['source']}", end="")
     print(f" {found['data'].get('folder') or ''}" + (f"; offline: {found['offline']}" if found["offline"] else ""))
     for name, where in found["data"].get("tasks", {}).items():
-        print(f"  {name}: {where if isinstance(where, str) else ', '.join(where)}")
+        print(f"  {name}: {where}")
     print(
         "\nMetrics: "
         + ", ".join(f"{name} ({'ready' if m['available'] else 'missing'})" for name, m in found["metrics"].items())

@@ -8,7 +8,7 @@ import platform
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_eval.tasks import TaskManager
 
@@ -20,6 +20,11 @@ from lm_eval_healthcare.data.source import find_files, parse_source
 from lm_eval_healthcare.harness import stubs
 from lm_eval_healthcare.harness.options import ENVIRONMENT_PREFIX, option_names
 from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lm_eval_healthcare.data.catalogue import TaskFacts
 
 _PACKAGES = (
     "lm_eval", "datasets", "numpy", "pandas", "scipy", "sacrebleu", "rouge-score-rs", "transformers", "torch", "vllm",
@@ -122,21 +127,38 @@ def _data() -> tuple[dict[str, Any], list[str]]:
         source = parse_source(value)
     except DataError as error:
         return {"source": value}, [str(error)]
-    report: dict[str, Any] = {"source": source.kind, "folder": str(source.folder) if source.folder else None}
-    if source.folder is not None:
-        report["tasks"] = {}
-        for entry in catalogue(tasks_path()):
-            if entry.kind == "task":
-                try:
-                    files = find_files(facts_from_config(entry.config), source.folder)
-                    report["tasks"][entry.name] = sorted(str(path) for paths in files.values() for path in paths)
-                except DataError as error:
-                    report["tasks"][entry.name] = f"not there: {error}"
-    return report, []
+    facts = [facts_from_config(entry.config) for entry in catalogue(tasks_path()) if entry.kind == "task"]
+    if source.folder is None:
+        return {"source": "hub", "folder": None, "tasks": {fact.name: _hub_state(fact) for fact in facts}}, []
+    return {"source": source.kind, "folder": str(source.folder), "tasks": _local_state(facts, source.folder)}, []
+
+
+def _hub_state(facts: TaskFacts) -> str:
+    """Whether the hub's set has been loaded on this machine before; the hub itself is not asked."""
+    name = str(facts.dataset_path)
+    home = Path(os.environ.get("HF_HOME") or _cache_home() / "huggingface")
+    prepared = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets") / name.replace("/", "___").lower()
+    cached = prepared.is_dir() or (home / "hub" / f"datasets--{name.replace('/', '--')}").is_dir()
+    return f"{name}: " + ("in the local cache" if cached else "not in the local cache, needs the hub")
+
+
+def _local_state(facts: Sequence[TaskFacts], folder: Path) -> dict[str, str]:
+    state = {}
+    for fact in facts:
+        try:
+            files = find_files(fact, folder)
+            state[fact.name] = ", ".join(sorted(path.name for paths in files.values() for path in paths))
+        except DataError as error:
+            state[fact.name] = f"not there: {error}"
+    return state
+
+
+def _cache_home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def _cache() -> dict[str, dict[str, Any]]:
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = _cache_home()
     folders = {
         "hub cache": Path(os.environ.get("HF_HOME") or home / "huggingface"),
         "answers without an output path": home / "lm_eval_healthcare",

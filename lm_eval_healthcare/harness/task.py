@@ -269,6 +269,7 @@ class HealthcareTask(ConfigurableTask):
             for metric in self.metric_names[:1]:
                 for value in values:
                     self._breakdown_keys[f"{metric}_{column}_{_slug(value)}"] = (metric, column, value)
+        self._every_breakdown_key = self._breakdown_keys
         for key, (metric, _, _) in self._breakdown_keys.items():
             self._metric_fn_list[key] = None
             self._aggregation_list[key] = self._aggregation_list[metric]
@@ -279,7 +280,7 @@ class HealthcareTask(ConfigurableTask):
         if self.world_size > 1:
             return
         seen = {(column, str(doc.get(column))) for doc in docs for column in self.facts.breakdown}
-        self._breakdown_keys = {key: cell for key, cell in self._breakdown_keys.items() if cell[1:] in seen}
+        self._breakdown_keys = {key: cell for key, cell in self._every_breakdown_key.items() if cell[1:] in seen}
 
     def _breakdown(self, doc: dict[str, Any], scores: dict[str, float]) -> dict[str, float]:
         return {

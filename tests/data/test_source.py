@@ -98,6 +98,7 @@ def test_where_the_hub_scores_train_a_local_test_file_is_meant(tmp_path: Path) -
 def test_hidden_test_labels_of_medmcqa_are_not_scored(tmp_path: Path) -> None:
     wanted = rows("medmcqa", "validation")
     write_jsonl(tmp_path / "medmcqa" / "validation.jsonl", wanted)
+    write_jsonl(tmp_path / "medmcqa" / "test.jsonl", [{**row, "cop": -1} for row in wanted])
     data = load(FACTS["medmcqa"], folder(tmp_path))
     assert (data.eval_split, data.splits["validation"]) == ("validation", wanted)
 
@@ -206,7 +207,34 @@ def test_null_and_blank_references_are_rows(tmp_path: Path) -> None:
     assert [r["answer"] for r in load(OPEN, folder(tmp_path)).splits["test"]] == ["", " "]
 
 
+def test_faulty_examples_are_told_and_left_out(tmp_path: Path) -> None:
+    test, train = rows("medmcqa", "validation"), rows("medmcqa", "train")
+    write_jsonl(tmp_path / "medmcqa.jsonl", test)
+    write_jsonl(tmp_path / "medmcqa_train.jsonl", [*train, {**train[0], "cop": 9}])
+    data = load(FACTS["medmcqa"], folder(tmp_path))
+    assert data.splits["train"] == train
+    (told,) = [w for w in data.warnings if "left out" in w]
+    assert "medmcqa_train.jsonl, row 5: column 'cop'" in told
+
+
 # The hub
+
+
+def test_a_few_faulty_rows_of_the_hub_are_told_and_counted() -> None:
+    good = rows("careqa_en", "test")
+    many = [{**good[i % 12], "unique_id": str(i)} for i in range(200)]
+    for faulty, works in ((2, True), (3, False)):
+        table = [{**row, "question": None} if i < faulty else row for i, row in enumerate(many)]
+        hub = datasets.DatasetDict(test=datasets.Dataset.from_list(table))
+        with mock.patch("datasets.load_dataset", return_value=hub):
+            if not works:
+                with pytest.raises(DataError, match="row 1: column 'question'"):
+                    load(FACTS["careqa_en"], parse_source("hub"))
+                continue
+            data = load(FACTS["careqa_en"], parse_source("hub"))
+        assert len(data.splits["test"]) == 198
+        assert data.provenance["unusable_rows"] == 2
+        assert any("row 1: column 'question'" in warning for warning in data.warnings)
 
 
 def test_hub_rows_are_checked_and_counted() -> None:

@@ -172,8 +172,8 @@ def test_check_is_content_and_lists_every_problem(tmp_path: Path, cli: Callable[
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "broken.yaml").write_text("task: [")
     done = cli(
-        "check", "--tasks", "careqa_open,medtext,pubmedqa,nothing_such", "--metadata", f"data={tmp_path}", "metrik=bleu",
-        "--include_path", str(tmp_path / "user"), "--format", "json",
+        "check", "--tasks", "careqa_open,medtext,pubmedqa,nothing_such", "--metadata", f"data={tmp_path}",
+        "metrik=bleu", "--include_path", str(tmp_path / "user"), "--format", "json",
     )  # fmt: skip
     assert done.returncode == 1
     content = json.loads(done.stdout)
