@@ -132,6 +132,8 @@ class HealthcareTask(ConfigurableTask):
         super().set_config(key, value, update)
         if key == "generation_kwargs" and value:
             self._user_generation_kwargs |= set(value)
+            if "do_sample" not in value and float(value.get("temperature") or 0) > 0:
+                self.config.generation_kwargs["do_sample"] = True  # who asks for a temperature means to sample
         if key == "num_fewshot" and value:
             self.prepare_fewshot(int(value))
 
@@ -185,6 +187,10 @@ class HealthcareTask(ConfigurableTask):
         """Build the requests of this rank, or take the saved ones."""
         self.rank, self.world_size = rank, world_size
         self.answers_saved = False
+        if kwargs.get("cache_requests"):
+            # The harness names such a cache by task and shots alone, so other rows or another wording would be missed.
+            logger.warning("%s: cached requests are not used, they do not know where rows come from", self.task_name)
+            kwargs["cache_requests"] = False
         if self._saved is None:
             super().build_all_requests(rank=rank, world_size=world_size, **kwargs)
             return

@@ -153,6 +153,19 @@ def test_base_models_keep_the_blank_line_and_the_report_shows_the_share(tmp_path
     assert out["configs"]["careqa_open"]["metadata"]["healthcare"]["reasons"]["empty_prediction"] == 2
 
 
+def test_answers_are_greedy_unless_the_user_asks_to_sample() -> None:
+    """Without do_sample the harness's vLLM back end falls back to vLLM's own temperature of 1."""
+    for name in ("careqa_open", "medtext"):
+        model = ScriptedModel(["x"])
+        evaluate(name, model, metadata={"metrics": "bleu"})
+        assert all(arguments["do_sample"] is False for _, arguments in model.seen)
+        assert all("temperature" not in arguments for _, arguments in model.seen)
+    for given, sampled in (({"temperature": 0.7}, True), ({"temperature": 0}, False), ({"max_gen_toks": 9}, False)):
+        model = ScriptedModel(["x"])
+        evaluate("careqa_open", model, metadata={"metrics": "bleu"}, gen_kwargs=dict(given))
+        assert all(arguments["do_sample"] is sampled for _, arguments in model.seen)
+
+
 def test_a_users_stop_string_wins_under_a_chat_template() -> None:
     model = ScriptedModel(["x"])
     evaluate(
@@ -190,6 +203,14 @@ def test_order_and_batch_do_not_matter(tmp_path: Path) -> None:
         assert values == [out["samples"]["careqa_open"][0][name] for out in alone]
         key = f"{name},none"
         assert together["results"]["careqa_open"][key] == reverse["results"]["careqa_open"][key]
+
+
+def test_requests_cached_for_other_rows_are_not_taken(tmp_path: Path) -> None:
+    """The harness's request cache is named by task and shots: after a run on the sample it would serve these rows."""
+    evaluate("careqa_open", ScriptedModel(["x"]), metadata={"metrics": "bleu"}, cache_requests=True)
+    model = ScriptedModel(["x"])
+    evaluate("careqa_open", model, open_rows(tmp_path, REFERENCES), metadata={"metrics": "bleu"}, cache_requests=True)
+    assert ["Question 0?" in prompt for prompt, _ in model.seen] == [True, False, False, False]
 
 
 def test_predict_only_gives_no_scores() -> None:
