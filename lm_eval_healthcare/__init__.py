@@ -24,13 +24,15 @@ def tasks_path() -> Path:
         The folder inside the installed wheel, or the clone's `tasks/` in an editable install.
 
     Raises:
-        FileNotFoundError: If neither exists, that is, if the installation is incomplete.
+        UserError: If neither exists, that is, if the installation is incomplete.
     """
     package = Path(__file__).resolve().parent
     for folder in (package / "_tasks", package.parent / "tasks"):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(
+    from lm_eval_healthcare.errors import UserError
+
+    raise UserError(
         f"the task YAMLs of lm_eval_healthcare are in neither {package / '_tasks'} nor {package.parent / 'tasks'}. "
         "Install the pack again: pip install --force-reinstall lm-eval-healthcare"
     )

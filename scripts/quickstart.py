@@ -103,7 +103,7 @@ def summarize(environment: Environment, out: Path, start: float) -> str:
         run = results.stem[len("results_") :]
         samples = sorted(results.parent.glob(f"samples_*_{run}.jsonl"))
         if samples:
-            lines += [f"  samples   {results.parent / f'samples_TASK_{run}.jsonl'} ({len(samples)} tasks)"]
+            lines += [f"  samples   {results.parent / f'samples_TASK_{run}.jsonl'} ({len(samples)} in all)"]
     answers = newest(out, "answers/*/run.json", start)
     if answers is not None:
         lines += [f"  answers   {answers.parent} (every answer, saved before any was scored)"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
+from lm_eval_healthcare.errors import UserError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -13,24 +15,11 @@ T = TypeVar("T")
 
 def report_errors(command: Callable[[T], int], argument: T) -> int:
     """Call a command; turn the errors that a user can mend into one message and exit code 2."""
-    from lm_eval_healthcare.data.files import DataError
-
     try:
         return command(argument)
-    except DataError as error:
-        return _say(error)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
+    except UserError as error:
+        print(f"lm-eval-healthcare: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except Exception as error:
-        if type(error).__name__ in ("OptionError", "StubError") or isinstance(error, FileNotFoundError):
-            return _say(error)
-        raise
-
-
-def _say(error: Exception) -> int:
-    print(f"lm-eval-healthcare: {error}", file=sys.stderr)
-    return 2

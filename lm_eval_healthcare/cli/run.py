@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from lm_eval_healthcare.cli.tables import table
@@ -34,11 +33,10 @@ The harness's own options:
 def execute(argv: Sequence[str]) -> int:
     """Run the harness; its own exit code passes through."""
     if not argv or "-h" in argv or "--help" in argv:
-        print(_NOTE, flush=True)
-        from lm_eval._cli import HarnessCLI
+        from lm_eval_healthcare.harness.command_line import print_run_help
 
-        sys.argv = ["lm-eval", "run", "--help"]
-        HarnessCLI().parse_args()
+        print(_NOTE, flush=True)
+        print_run_help()
         return 0
     from lm_eval_healthcare.harness.run import run
 

@@ -21,22 +21,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="where results go (default: that of the run)",
     )
+    parser.add_argument(
+        "--partial", action="store_true", help="score what is there, even if answers of the run are missing"
+    )
     parser.epilog = "example:\n  lm-eval-healthcare score results/answers/2026-11-30T10-15-00.000000 --metrics ngram"
 
 
 def execute(args: argparse.Namespace) -> int:
     """Score, write results and samples in the harness's format, print the table."""
-    from lm_eval.utils import make_table, setup_logging
-
-    from lm_eval_healthcare.harness.logs import join_harness_log
+    from lm_eval_healthcare.harness.command_line import results_tables, start_logging
     from lm_eval_healthcare.harness.replay import score_saved_run
 
-    setup_logging()
-    join_harness_log()
+    start_logging()
     metadata = {"metrics": args.metrics.replace(",", "+")} if args.metrics else {}
-    output, results = score_saved_run(args.folder, args.output_path, metadata)
-    print(make_table(results))
-    if "groups" in results:
-        print(make_table(results, "groups"))
+    output, results = score_saved_run(args.folder, args.output_path, metadata, args.partial)
+    print("\n".join(results_tables(results)))
     print(f"results and samples: {output}")
     return 0

@@ -11,6 +11,8 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.errors import UserError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,7 +20,7 @@ EXTENSIONS = ("jsonl", "json", "csv", "parquet")
 _MAX_REPORTED = 10
 
 
-class DataError(ValueError):
+class DataError(UserError, ValueError):
     """The data of a task cannot be used; the message names the file, the row and the column."""
 
 

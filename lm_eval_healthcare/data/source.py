@@ -122,12 +122,16 @@ def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
         names = ", ".join([path.name for path in flat] + ([f"{facts.name}/"] if subfolder.is_dir() else []))
         raise DataError(f"{facts.name}: {folder} holds {names}; keep one of them, it is not clear which is meant")
     if flat:
-        extra = {
-            split: [path]
-            for split in (*facts.fewshot_splits, *_LOCAL_FEWSHOT_SPLITS)
-            for ext in EXTENSIONS
-            if (path := folder / f"{facts.name}_{split}.{ext}").is_file()
-        }
+        extra = {}
+        for split in (*facts.fewshot_splits, *_LOCAL_FEWSHOT_SPLITS):
+            paths = [path for ext in EXTENSIONS if (path := folder / f"{facts.name}_{split}.{ext}").is_file()]
+            if len(paths) > 1:
+                names = ", ".join(path.name for path in paths)
+                raise DataError(
+                    f"{facts.name}: {folder} holds {names}; keep one of them, it is not clear which is meant"
+                )
+            if paths:
+                extra[split] = paths
         return {**extra, raw_split: flat}
     if not subfolder.is_dir():
         raise DataError(
@@ -140,7 +144,22 @@ def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
         match = _SHARD.match(path.stem)
         if path.is_file() and match and path.suffix.removeprefix(".").lower() in EXTENSIONS:
             splits[match["split"]].append(path)
+    for split, paths in splits.items():
+        _refuse_unclear(facts, split, paths)
     return _name_scored_split(dict(splits), facts, raw_split, subfolder)
+
+
+def _refuse_unclear(facts: TaskFacts, split: str, paths: Sequence[Path]) -> None:
+    """Several files of one split must be all the shards of one set."""
+    total = len(paths)
+    wanted = {f"{split}-{number:05d}-of-{total:05d}" for number in range(total)}
+    whole = total == 1 and paths[0].stem == split
+    if not whole and ({path.stem for path in paths} != wanted or len({path.suffix for path in paths}) > 1):
+        names = ", ".join(path.name for path in paths)
+        raise DataError(
+            f"{facts.name}: it is not clear which rows of split '{split}' are meant: {names}. Keep one file, or every "
+            f"shard of one set ({split}-00000-of-0000N...)"
+        )
 
 
 def _name_scored_split(
@@ -205,25 +224,7 @@ def _fewshot_split(splits: Mapping[str, Any], scored: str, facts: TaskFacts) -> 
 
 
 def _load_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> TaskData:
-    import datasets
-
-    kwargs.pop("trust_remote_code", None)
-    try:
-        loaded = datasets.load_dataset(facts.dataset_path, facts.dataset_name, **kwargs)
-    except Exception as error:
-        raise DataError(
-            f"{facts.name}: {facts.dataset_path} could not be loaded from the hub ({type(error).__name__}: {error}). "
-            "Without internet, give a local folder (--metadata data=FOLDER) or try the packaged sample (data=sample)."
-        ) from error
-    splits: dict[str, Any] = dict(loaded)
-    if facts.splits_from:
-        raw = {name: list(rows) for name, rows in splits.items()}
-        made = SPLIT_FUNCTIONS[facts.splits_from](raw)
-        splits = {name: datasets.Dataset.from_list(list(rows)) for name, rows in made.items() if rows}
-    if facts.eval_split not in splits:
-        raise DataError(
-            f"{facts.name}: {facts.dataset_path} has no split '{facts.eval_split}' (found: {', '.join(splits)})"
-        )
+    splits, revision = _fetch(facts, kwargs)
     faults: list[str] = []
     place = f"{facts.dataset_path} ({facts.dataset_name or 'default'}), split {facts.eval_split}"
     rows = list(splits[facts.eval_split])
@@ -240,11 +241,37 @@ def _load_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> TaskData:
         "source": "hub",
         "dataset_path": facts.dataset_path,
         "dataset_name": facts.dataset_name,
-        "revision": kwargs.get("revision"),
+        "revision": revision,
+        "fingerprint": getattr(splits[facts.eval_split], "_fingerprint", None),
         "rows": {name: len(rows) for name, rows in data.splits.items()},
         "unusable_rows": len(rows) - len(usable),
     }
     return data
+
+
+def _fetch(facts: TaskFacts, kwargs: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Load all splits from the hub; also return the commit that was really loaded, if it is known."""
+    import datasets
+
+    kwargs.pop("trust_remote_code", None)
+    try:
+        loaded = datasets.load_dataset(facts.dataset_path, facts.dataset_name, **kwargs)
+    except Exception as error:
+        raise DataError(
+            f"{facts.name}: {facts.dataset_path} could not be loaded from the hub ({type(error).__name__}: {error}). "
+            "Without internet, give a local folder (--metadata data=FOLDER) or try the packaged sample (data=sample)."
+        ) from error
+    splits: dict[str, Any] = dict(loaded)
+    if facts.splits_from:
+        made = SPLIT_FUNCTIONS[facts.splits_from]({name: list(rows) for name, rows in splits.items()})
+        splits = {name: datasets.Dataset.from_list(list(rows)) for name, rows in made.items() if rows}
+    if facts.eval_split not in splits:
+        raise DataError(
+            f"{facts.name}: {facts.dataset_path} has no split '{facts.eval_split}' (found: {', '.join(splits)})"
+        )
+    checksums = next(iter(loaded.values())).info.download_checksums or {}
+    commit = re.search(r"@([0-9a-f]{40})/", " ".join(map(str, checksums)))
+    return splits, commit[1] if commit else kwargs.get("revision")
 
 
 def _check(rows: Sequence[Mapping[str, Any]], place: str, facts: TaskFacts, faults: list[str]) -> list[dict[str, Any]]:

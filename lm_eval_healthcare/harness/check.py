@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.tasks._yaml_loader import load_yaml
 
 from lm_eval_healthcare.harness.manager import build_task_manager, leaves, needs_harness_index
-from lm_eval_healthcare.harness.options import unknown_options
+from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
@@ -50,11 +50,13 @@ def check(
     Returns:
         One report for each task, and the problems that belong to no task. No problem ends the check.
     """
-    manager = build_task_manager(list(include_path), metadata, include_defaults=False)
-    problems = unknown_options(metadata, strict=not needs_harness_index(names, manager))
+    problems, metadata = _option_problems(metadata)
+    manager = alone = build_task_manager(list(include_path), metadata, include_defaults=False)
     problems += _unreadable(include_path)
-    if needs_harness_index(names, manager):
+    if needs_harness_index(names, alone):
         manager = build_task_manager(list(include_path), metadata, include_defaults=True)
+    known = [name for name in names if manager.match_tasks([name])]
+    problems += unknown_options(metadata, strict=not needs_harness_index(known, alone))
     tasks: dict[str, None] = {}
     for name in names:
         matches = manager.match_tasks([name])
@@ -68,6 +70,18 @@ def check(
         return [_check_task(name, manager, num_fewshot) for name in tasks], problems
     finally:
         log.setLevel(level)
+
+
+def _option_problems(metadata: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """What is wrong with the options, and the options without that: the rest of the check goes on with the defaults."""
+    problems, usable = [], {}
+    for name, value in metadata.items():
+        try:
+            Options.from_metadata({name: value})
+            usable[name] = value
+        except OptionError as error:
+            problems.append(str(error))
+    return problems, usable
 
 
 def _check_task(name: str, manager: TaskManager, num_fewshot: int | None) -> TaskReport:

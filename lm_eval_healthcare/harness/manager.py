@@ -12,6 +12,7 @@ from lm_eval.tasks import TaskManager
 
 from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue
+from lm_eval_healthcare.harness.options import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ def build_task_manager(
         include_defaults: Whether to index the harness's own tasks, which takes several seconds.
 
     Raises:
-        FileNotFoundError: If a folder does not exist; the harness would take it for an empty one in silence.
+        OptionError: If a folder does not exist; the harness would take it for an empty one in silence.
     """
     folders = [tasks_path(), *user_folders(include_path)]
     with _quiet_overrides():
@@ -44,13 +45,13 @@ def user_folders(include_path: str | Path | Sequence[str | Path] | None) -> list
     """Return the user's task folders.
 
     Raises:
-        FileNotFoundError: If one does not exist.
+        OptionError: If one does not exist.
     """
     given = [include_path] if isinstance(include_path, str | Path) else list(include_path or [])
     folders = [Path(folder).expanduser() for folder in given]
     for folder in folders:
         if not folder.is_dir():
-            raise FileNotFoundError(f"--include_path {folder}: no such folder; give the option once for each folder")
+            raise OptionError(f"--include_path {folder}: no such folder; give the option once for each folder")
     return folders
 
 

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
-from lm_eval_healthcare.harness.task import HealthcareTask, answer_key
+from lm_eval_healthcare.harness.rows import answer_key
+from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.scoring.documents import NAN_LOGLIKELIHOOD
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class MultipleChoiceTask(HealthcareTask):
             for name in self.metric_names
         }
 
-    def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]) -> None:
+    def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
         for doc, result in zip(docs, results, strict=True):
             likelihoods = [float(likelihood) for likelihood, _ in result]
             usable = not any(map(math.isnan, likelihoods)) and max(likelihoods) > -math.inf
@@ -45,7 +46,7 @@ class MultipleChoiceTask(HealthcareTask):
                 found = self._harness_scores(doc, result)
                 scores = {name: float(found[name]) for name in self.metric_names}
             else:
-                self.reasons[NAN_LOGLIKELIHOOD] += 1
+                self.reasons[NAN_LOGLIKELIHOOD] += count
                 scores = dict.fromkeys(self.metric_names, math.nan)
             coverage = {f"{name}_coverage": float(usable) for name in self.metric_names}
             pairs = [pair for name in self.metric_names for pair in (name, f"{name}_coverage")]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.data.schema import without_lone_surrogates
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
-from lm_eval_healthcare.harness.task import HealthcareTask, answer_key
+from lm_eval_healthcare.harness.rows import answer_key
+from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.scoring.documents import score_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+logger = logging.getLogger(__name__)
+
 EMPTY, VERY_SHORT = "empty_prediction", "very_short_prediction"
+_BLANK_LINE = ["\n\n"]
 
 
 class OpenEndedTask(HealthcareTask):
@@ -23,21 +28,29 @@ class OpenEndedTask(HealthcareTask):
     Base models keep the task's stop string, without which they would go on to invent the next question.
     """
 
+    _chat = False
+
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        """Set a value as the harness does; a temperature alone means to sample."""
+        super().set_config(key, value, update)
+        if key == "generation_kwargs" and value and "do_sample" not in value and _is_positive(value.get("temperature")):
+            logger.info("%s: temperature=%s is given, so answers are sampled", self.task_name, value["temperature"])
+            self.config.generation_kwargs["do_sample"] = True
+
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
-        """Build the request; under a chat template only the turn's end ends the answer, unless the user said so."""
-        self._chat = bool(kwargs.get("apply_chat_template", False)) and "until" not in self._user_generation_kwargs
+        """Build the request; under a chat template only the turn's end ends the answer, unless somebody said so."""
+        self._chat = bool(kwargs.get("apply_chat_template", False))
         request = super().construct_requests(doc, ctx, **kwargs)
-        if self._chat:
-            prompt, generation_kwargs, *rest = request.arguments
-            request.arguments = (prompt, {**generation_kwargs, "until": []}, *rest)
+        prompt, _, *rest = request.arguments
+        request.arguments = (prompt, self.generation_kwargs_used, *rest)
         return request
 
-    def dump_config(self) -> dict[str, Any]:
-        """Return the config with the stop strings that were really used."""
-        config = super().dump_config()
-        if getattr(self, "_chat", False):
-            config["generation_kwargs"] = {**config["generation_kwargs"], "until": []}
-        return config
+    @property
+    def generation_kwargs_used(self) -> dict[str, Any]:
+        """What the model is really given."""
+        given = dict(self.config.generation_kwargs or {})
+        ours = "until" not in self._user_generation_kwargs and given.get("until") == _BLANK_LINE
+        return {**given, "until": []} if self._chat and ours else {**given, "until": list(given.get("until") or [])}
 
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
         return self.options.metric_names(self.facts.languages)
@@ -64,13 +77,14 @@ class OpenEndedTask(HealthcareTask):
                 if isinstance(text, str):
                     instance.filtered_resps[name] = text.lstrip()
 
-    def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]) -> None:
+    def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
         scored = score_documents(
             [_first_text(result) for result in results],
             [_references(self.doc_to_target(doc)) for doc in docs],
             self.metric_names,
         )
-        self.reasons += scored.reasons
+        if count:
+            self.reasons += scored.reasons
         self.metric_errors.update(scored.errors)
         for place, (doc, result) in enumerate(zip(docs, results, strict=True)):
             scores: dict[str, float] = {}
@@ -81,6 +95,13 @@ class OpenEndedTask(HealthcareTask):
             scores[EMPTY] = float(scored.empty[place])
             scores[VERY_SHORT] = float(scored.very_short[place])
             self._scores[answer_key(doc, result)] = scores
+
+
+def _is_positive(value: Any) -> bool:
+    try:
+        return float(value) > 0
+    except (TypeError, ValueError):
+        return False  # the model's back end says what is wrong with it
 
 
 def _first_text(result: Sequence[Any]) -> str | None:

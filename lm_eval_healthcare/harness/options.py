@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
+from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ ENVIRONMENT_PREFIX = "LM_EVAL_HEALTHCARE_"
 PROMPTS = ("harness", "pack")
 
 
-class OptionError(ValueError):
+class OptionError(UserError, ValueError):
     """An option of the pack has a value or a name that cannot be used."""
 
 
@@ -51,8 +52,9 @@ class Options:
             if value is None:
                 value = os.environ.get(ENVIRONMENT_PREFIX + name.upper()) or None
             if value is not None:
-                values[name] = "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+                values[name] = _as_text(value)
         options = cls(**values)
+        options.metric_names(("en",))
         if options.prompt not in PROMPTS:
             raise OptionError(f"prompt={options.prompt}: expected one of {', '.join(PROMPTS)}")
         return options
@@ -67,6 +69,12 @@ class Options:
             return metrics.resolve(self.metrics, languages=tuple(languages))
         except ValueError as error:
             raise OptionError(f"metrics={self.metrics}: {error}") from error
+
+
+def _as_text(value: Any) -> str:
+    if value is False:  # how YAML reads `off`
+        return "off"
+    return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def option_names() -> list[str]:
@@ -87,7 +95,7 @@ def unknown_options(names: Iterable[str], strict: bool) -> list[str]:
     for name in names:
         if name in known:
             continue
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5 if strict else 0.75)
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5 if strict else 0.85)
         if strict or close:
             hint = f"; did you mean '{close[0]}'?" if close else ""
             messages.append(f"unknown option '{name}' in --metadata; the pack knows {', '.join(known)}{hint}")

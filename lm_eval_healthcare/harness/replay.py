@@ -40,10 +40,18 @@ def saved_requests(task: str) -> list[SavedRequest] | None:
     return None if _active is None else _active.tasks.get(task)
 
 
-def saved_rows(split: str, requests: list[SavedRequest]) -> TaskData:
-    """Return the rows that a saved run asked about as the data of its task."""
-    rows = same_documents(requests)
-    return TaskData({split: rows}, split, provenance={"source": "answers", "rows": {split: len(rows)}})
+def saved_rows(task: str, split: str) -> TaskData:
+    """Return the rows that the saved run being replayed asked about as the data of a task."""
+    assert _active is not None
+    rows = same_documents(_active.tasks[task])
+    source = _active.run.get("tasks", {}).get(task, {}).get("provenance") or {"rows": {split: len(rows)}}
+    return TaskData({split: rows}, split, provenance={**source, "scored_from": "saved answers"})
+
+
+def in_places(requests: list[SavedRequest]) -> list[tuple[int, SavedRequest]]:
+    """Return each request with its document's place among the saved ones, which is its id in the replay."""
+    places = {doc_id: place for place, doc_id in enumerate(dict.fromkeys(r.doc_id for r in requests))}
+    return [(places[request.doc_id], request) for request in requests]
 
 
 class ReplayModel(LM):
@@ -54,9 +62,8 @@ class ReplayModel(LM):
         super().__init__()
         self._answers: dict[tuple[str, int, int], list[Any]] = {}
         for task, requests in saved.tasks.items():
-            places = {doc_id: place for place, doc_id in enumerate(dict.fromkeys(r.doc_id for r in requests))}
-            for request in requests:
-                self._answers[task, places[request.doc_id], request.idx] = list(request.resps)
+            for place, request in in_places(requests):
+                self._answers[task, place, request.idx] = list(request.resps)
 
     def _repeat(self, requests: list[Instance]) -> list[Any]:
         answers = [self._answers[r.task_name, r.doc_id, r.idx].pop(0) for r in requests]
@@ -75,7 +82,9 @@ class ReplayModel(LM):
         return self._repeat(requests)
 
 
-def score_saved_run(folder: Path, output_path: Path | None, metadata: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+def score_saved_run(
+    folder: Path, output_path: Path | None, metadata: dict[str, Any], partial: bool = False
+) -> tuple[Path, dict[str, Any]]:
     """Score saved answers and write results and samples in the harness's format.
 
     Args:
@@ -83,6 +92,7 @@ def score_saved_run(folder: Path, output_path: Path | None, metadata: dict[str, 
         output_path: Where `results_*.json` and `samples_*.jsonl` go; by default where the run would have put them, or
             into the folder itself.
         metadata: Options of the pack that win over those of the run, such as `metrics`.
+        partial: Score what is there, even if answers of the run are missing.
 
     Returns:
         The output path and the harness's results.
@@ -90,35 +100,68 @@ def score_saved_run(folder: Path, output_path: Path | None, metadata: dict[str, 
     Raises:
         lm_eval_healthcare.data.files.DataError: If the folder holds no usable answers.
     """
-    saved = read_run(folder)
-    recorded, arguments = saved.run.get("tasks", {}), saved.run.get("arguments") or {}
-    first: dict[str, Any] = next(iter(recorded.values()))["metadata"] if recorded else {}
-    known = {key: value for key, value in first.items() if key not in ("version", "config_source")}
-    model_args = arguments.get("model_args") or {key: known[key] for key in ("pretrained", "model") if key in known}
+    saved = read_run(folder, partial)
     output = output_path or Path(saved.run.get("output_path") or folder)
     tracker = EvaluationTracker(output_path=str(output))
     with replaying(saved):
-        manager = build_task_manager(arguments.get("include_path"), {**known, **metadata}, include_defaults=False)
-        asked = [name for name in arguments.get("tasks") or [] if set(leaves(manager, [name])) <= set(saved.tasks)]
-        rest = sorted(set(saved.tasks) - set(leaves(manager, asked)))
-        loaded = manager.load([*asked, *rest])
-        for name, task in loaded["tasks"].items():
-            task.config.num_fewshot = recorded.get(name, {}).get("num_fewshot") or 0
+        loaded = _load(saved, metadata)
         results = evaluate(lm=ReplayModel(saved), task_dict=loaded, log_samples=True)
     assert results is not None
+    _restore(results, saved)
+    arguments = saved.run.get("arguments") or {}
     tracker.general_config_tracker.log_experiment_args(
         model_source=arguments.get("model") or "answers",
-        model_args=model_args or {"model": folder.name},
+        model_args=results["config"]["model_args"] or {"model": folder.name},
         system_instruction=arguments.get("system_instruction"),
         chat_template=None,
         fewshot_as_multiturn=bool(arguments.get("fewshot_as_multiturn")),
     )
-    results["config"] = {**arguments, "model": arguments.get("model") or "answers", "model_args": model_args}
-    results["git_hash"] = get_git_commit_hash()
-    results["date"] = time.time()
-    add_env_info(results)
     samples = results.pop("samples")
     tracker.save_results_aggregated(results=results, samples=samples)
     for name in results["configs"]:
         tracker.save_results_samples(task_name=name, samples=samples[name])
     return output, results
+
+
+def _load(saved: SavedRun, metadata: dict[str, Any]) -> Any:
+    """Load the run's tasks and groups with the options that it had, as far as `metadata` does not change them."""
+    recorded, arguments = saved.run.get("tasks", {}), saved.run.get("arguments") or {}
+    first: dict[str, Any] = next(iter(recorded.values())) if recorded else {}
+    known = {k: v for k, v in first.get("metadata", {}).items() if k not in ("version", "config_source")}
+    options = {k: v for k, v in first.get("options", {}).items() if v is not None}
+    manager = build_task_manager(
+        arguments.get("include_path"), {**known, **options, **metadata}, include_defaults=False
+    )
+    asked = [name for name in arguments.get("tasks") or [] if set(leaves(manager, [name])) <= set(saved.tasks)]
+    loaded = manager.load([*asked, *sorted(set(saved.tasks) - set(leaves(manager, asked)))])
+    for name, task in loaded["tasks"].items():
+        task.config.num_fewshot = recorded.get(name, {}).get("num_fewshot") or 0
+        used = recorded.get(name, {}).get("generation_kwargs")
+        if used and task.config.output_type == "generate_until":
+            task.config.generation_kwargs = used
+    return loaded
+
+
+def _restore(results: dict[str, Any], saved: SavedRun) -> None:
+    """Put into the results what only the run itself knew."""
+    recorded, arguments = saved.run.get("tasks", {}), saved.run.get("arguments") or {}
+    for name, requests in saved.tasks.items():
+        ids = list(dict.fromkeys(request.doc_id for request in requests))
+        for sample in results["samples"].get(name, []):
+            sample["doc_id"] = ids[sample["doc_id"]]
+        rows = recorded.get(name, {}).get("rows")
+        if rows and name in results["n-samples"]:
+            results["n-samples"][name]["original"] = rows
+    first: dict[str, Any] = next(iter(recorded.values()))["metadata"] if recorded else {}
+    model_args = arguments.get("model_args") or {key: first[key] for key in ("pretrained", "model") if key in first}
+    seeds = list(arguments.get("seed") or [None] * 4)
+    results["config"] = {
+        "model": arguments.get("model") or "answers",
+        "model_args": model_args,
+        **{key: arguments.get(key) for key in ("batch_size", "device", "limit", "gen_kwargs")},
+        **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seeds, strict=False)),
+        "scored_from": saved.folder.name,
+    }
+    results["git_hash"] = get_git_commit_hash()
+    results["date"] = time.time()
+    add_env_info(results)

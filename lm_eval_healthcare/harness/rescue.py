@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import logging
 import os
+import re
 import sys
+import threading
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lm_eval_healthcare
+from lm_eval_healthcare.harness.command_line import output_path_of_command
+from lm_eval_healthcare.harness.ranks import from_first
 from lm_eval_healthcare.scoring.answers import SavedRequest, write_answers, write_run
 
 if TYPE_CHECKING:
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OFF = "off"
-_live_tasks: weakref.WeakSet[HealthcareTask] = weakref.WeakSet()
+_SECRET = re.compile(r"token|key|secret|passw|credential", re.IGNORECASE)
+_local = threading.local()
 
 
 @dataclass
@@ -44,51 +48,79 @@ def set_context(context: RunContext) -> None:
     _context = context
 
 
-def watch(task: HealthcareTask) -> None:
-    """Let `save_pending` know of a task."""
-    _live_tasks.add(task)
+class Run:
+    """The tasks whose requests one evaluation built together, and the name under which their answers are saved."""
+
+    def __init__(self, world_size: int) -> None:
+        """Choose a name that all ranks share."""
+        name = f"{datetime.now():%Y-%m-%dT%H-%M-%S.%f}_{os.getpid()}"
+        self.name: str = from_first(name, world_size)
+        self.saved = False
+        self._tasks: list[weakref.ref[HealthcareTask]] = []
+
+    @property
+    def tasks(self) -> list[HealthcareTask]:
+        """The tasks that still exist."""
+        return [task for reference in self._tasks if (task := reference()) is not None]
+
+    def takes(self, task: HealthcareTask) -> bool:
+        """Say whether a task whose requests are being built can belong to this run: the model has not yet answered."""
+        others = self.tasks
+        begun = any(instance.resps for other in others for instance in other.instances or [])
+        return not self.saved and not begun and all(other.task_name != task.task_name for other in others)
+
+    def add(self, task: HealthcareTask) -> None:
+        """Take a task in."""
+        self._tasks.append(weakref.ref(task))
 
 
-def save_pending() -> None:
-    """Save the answers of every live task whose requests are all answered and not yet saved.
+def join_run(task: HealthcareTask) -> Run:
+    """Return the run to which a task belongs whose requests have just been built."""
+    run: Run | None = getattr(_local, "run", None)
+    if run is None or not run.takes(task):
+        run = _local.run = Run(task.world_size)
+    run.add(task)
+    return run
 
-    A disk that is full or a folder that cannot be written is reported, and the next folder is tried; it never stops a
-    run that could still print its scores.
+
+def save_pending(run: Run | None) -> None:
+    """Save the answers of every task of a run, once, when the first of them is about to be scored.
+
+    Whatever goes wrong with one folder is reported and the next is tried; it never stops a run that could still print
+    its scores.
     """
-    pending = [task for task in _live_tasks if task.answered and not task.answers_saved]
-    pending = [task for task in pending if task.options.answers != OFF and not task.replaying]
-    if not pending:
+    if run is None or run.saved:
         return
-    names = ", ".join(sorted(task.task_name for task in pending))
-    for folder in _folders(pending[0]):
+    run.saved = True
+    tasks = [task for task in run.tasks if task.answered and task.options.answers != OFF and not task.replaying]
+    if not tasks:
+        return
+    names = ", ".join(sorted(task.task_name for task in tasks))
+    for folder in _folders(tasks[0], run.name):
         try:
-            _write(folder, pending)
-        except OSError as error:
+            _write(folder, tasks)
+        except Exception as error:
             logger.warning("answers of %s could not be saved in %s: %s", names, folder, error)
             continue
         logger.info(
             "answers of %s are saved in %s; if scoring stops, nothing is lost: lm-eval-healthcare score %s",
             names, folder, folder,
         )  # fmt: skip
-        break
-    else:
-        logger.error("answers of %s are NOT on disk; scoring goes on. Free space, or name a folder: answers=DIR", names)
-    for task in pending:
-        task.answers_saved = True
+        return
+    logger.error("answers of %s are NOT on disk; scoring goes on. Free space, or name a folder: answers=DIR", names)
 
 
 def _write(folder: Path, tasks: list[HealthcareTask]) -> None:
-    first = tasks[0]
-    if first.rank == 0:
+    if tasks[0].rank == 0:
         write_run(folder, _describe(tasks))
     for task in tasks:
-        write_answers(folder, task.task_name, (saved_request(i) for i in task.instances), rank=task.rank)
+        requests = (_saved_request(instance, task.row_number(instance.doc_id)) for instance in task.instances)
+        write_answers(folder, task.task_name, requests, rank=task.rank)
 
 
-def saved_request(instance: Instance) -> SavedRequest:
-    """Turn one of the harness's instances into what is written."""
+def _saved_request(instance: Instance, doc_id: int) -> SavedRequest:
     return SavedRequest(
-        doc_id=int(instance.doc_id),
+        doc_id=doc_id,
         idx=instance.idx,
         request_type=instance.request_type,
         doc=dict(instance.doc),
@@ -98,47 +130,51 @@ def saved_request(instance: Instance) -> SavedRequest:
 
 
 def _describe(tasks: list[HealthcareTask]) -> dict[str, Any]:
-    return {
-        "date": datetime.now().astimezone().isoformat(),
-        "argv": sys.argv,
-        "arguments": _context.arguments,
-        "output_path": _output_path(),
-        "lm_eval_version": importlib.metadata.version("lm_eval"),
-        "lm_eval_healthcare_version": lm_eval_healthcare.__version__,
-        "tasks": {
-            task.task_name: {
-                "metadata": dict(task.config.metadata or {}),
-                "num_fewshot": task.config.num_fewshot,
-                "generation_kwargs": task.config.generation_kwargs,
-            }
-            for task in tasks
-        },
-    }
+    """How the run was made, with everything that scoring it again needs and nothing that is secret."""
+    return without_secrets(
+        {
+            "date": datetime.now().astimezone().isoformat(),
+            "arguments": _context.arguments,
+            "output_path": _output_path(),
+            "lm_eval_version": importlib.metadata.version("lm_eval"),
+            "lm_eval_healthcare_version": lm_eval_healthcare.__version__,
+            "world_size": tasks[0].world_size,
+            "tasks": {
+                task.task_name: {
+                    "options": asdict(task.options),
+                    "prompt": task.wording,
+                    "metadata": dict(task.config.metadata or {}),
+                    "num_fewshot": task.config.num_fewshot,
+                    "generation_kwargs": task.generation_kwargs_used,
+                    "rows": len(task.eval_docs),
+                    "provenance": task.provenance,
+                }
+                for task in tasks
+            },
+        }
+    )
 
 
-def _folders(task: HealthcareTask) -> list[Path]:
+def without_secrets(value: Any, name: str = "") -> Any:
+    """Return `value` with the values behind names such as `token` or `api_key` hidden."""
+    if isinstance(value, dict):
+        return {key: without_secrets(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_secrets(item, name) for item in value]
+    return "(hidden)" if value and isinstance(value, str) and _SECRET.search(name) else value
+
+
+def _folders(task: HealthcareTask, name: str) -> list[Path]:
     """The folders to try, best first."""
-    now = datetime.now()
-    # Ranks must agree on a name without talking; what they share is the process that launched them.
-    name = f"{now:%Y-%m-%d}_{os.getppid()}" if task.world_size > 1 else f"{now:%Y-%m-%dT%H-%M-%S.%f}"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lm_eval_healthcare"
     bases = [Path(task.options.answers).expanduser()] if task.options.answers else []
     output = _output_path()
     if output:
         path = Path(output)
         bases.append((path.parent if path.suffix == ".json" else path) / "answers")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lm_eval_healthcare"
     return [base / name for base in [*bases, cache / "answers"]]
 
 
 def _output_path() -> str | None:
     """The run's output path: as `run` was told, or as the harness's own command line has it."""
-    if _context.output_path:
-        return _context.output_path
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
-    parser.add_argument("--output_path", "-o", nargs="?")
-    try:
-        known, _ = parser.parse_known_args(sys.argv[1:])
-    except (argparse.ArgumentError, SystemExit):
-        return None
-    is_harness = Path(sys.argv[0]).stem in ("lm_eval", "lm-eval", "__main__")
-    return known.output_path if is_harness else None
+    return _context.output_path or output_path_of_command(sys.argv)

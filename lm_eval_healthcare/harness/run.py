@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import sys
 from dataclasses import dataclass
@@ -12,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 import lm_eval.tasks
 from lm_eval._cli import HarnessCLI
 from lm_eval.config.evaluate_config import EvaluatorConfig
-from lm_eval.utils import setup_logging
 
-from lm_eval_healthcare.data.catalogue import SECTION
 from lm_eval_healthcare.harness import rescue
-from lm_eval_healthcare.harness.logs import join_harness_log
+from lm_eval_healthcare.harness.command_line import metadata_from_arguments, start_logging, take_out
 from lm_eval_healthcare.harness.manager import build_task_manager, needs_harness_index, user_folders
 from lm_eval_healthcare.harness.options import OptionError, unknown_options
 from lm_eval_healthcare.harness.task import HealthcareTask
@@ -60,9 +59,11 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
     Raises:
         OptionError: If an option cannot be used, rows cannot be used, or a task does not exist.
     """
-    setup_logging()
-    join_harness_log()
-    folders, rest = split_include_paths(argv)
+    start_logging()
+    folders, rest = take_out(argv, "--include_path")
+    metadata, rest = take_out(rest, "--metadata", several=True)
+    if metadata:  # as JSON, which every version of the harness takes
+        rest += ["--metadata", json.dumps(metadata_from_arguments(metadata))]
     sys.argv = ["lm-eval", "run", *rest]
     cli = HarnessCLI()
     args = cli.parse_args()
@@ -74,7 +75,7 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
             config = EvaluatorConfig.from_cli(args)
         names = _names(config.tasks)
         manager = _manager(names, args.include_path, config.metadata or {})
-        _refuse_unknown_options(args, names, manager)
+        _refuse_unknown_options(config, names, manager)
         loaded = preload(manager, names, config.num_fewshot)
     except ValueError as error:  # no model is loaded yet: the message alone is what a user needs
         raise OptionError(str(error)) from error
@@ -84,32 +85,15 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
     return [summary for task in loaded.values() if (summary := summarise(task)) is not None]
 
 
-def split_include_paths(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Take every `--include_path` out of the arguments: the harness knows only one.
+def summarise(task: Any) -> TaskSummary | None:
+    """Return what the harness's table does not show of a task.
 
     Returns:
-        The folders in order, and the other arguments.
+        None if the task is not the pack's, was not run, or this is not the process that prints the table.
     """
-    folders, rest, arguments = [], [], iter(argv)
-    for argument in arguments:
-        if argument == "--include_path":
-            folder = next(arguments, None)
-            if folder is None or folder.startswith("-"):
-                raise OptionError("--include_path needs a folder")
-            folders.append(folder)
-        elif argument.startswith("--include_path="):
-            folders.append(argument.partition("=")[2])
-        else:
-            rest.append(argument)
-    return folders, rest
-
-
-def summarise(task: Any) -> TaskSummary | None:
-    """Return what the harness's table does not show of a task, or None if it is not the pack's or was not run."""
-    if not isinstance(task, HealthcareTask) or not task.answered:
+    if not isinstance(task, HealthcareTask) or not task.answered or task.rank:
         return None
-    details = task.dump_config()["metadata"][SECTION]
-    return TaskSummary(task.task_name, details["reasons"], details.get("breakdown", {}))
+    return TaskSummary(task.task_name, dict(task.reasons), task.breakdown)
 
 
 def preload(manager: TaskManager, names: Sequence[str], num_fewshot: int | None = None) -> dict[str, Any]:
@@ -166,10 +150,10 @@ def _configured_folders(args: argparse.Namespace) -> list[str]:
     return [folder] if isinstance(folder, str) else list(folder or [])
 
 
-def _refuse_unknown_options(args: argparse.Namespace, names: Sequence[str], manager: TaskManager) -> None:
+def _refuse_unknown_options(config: EvaluatorConfig, names: Sequence[str], manager: TaskManager) -> None:
     """Only where all tasks are the pack's is an unknown key surely a mistake: other tasks have options of their own."""
-    given = args.metadata if isinstance(getattr(args, "metadata", None), dict) else {}
-    problems = unknown_options(given, strict=not needs_harness_index(names, manager))
+    given = set(config.metadata or {}) - set(config.model_args or {})  # the harness has merged the two
+    problems = unknown_options(sorted(given), strict=not needs_harness_index(names, manager))
     if problems:
         raise OptionError("\n".join(problems))
 

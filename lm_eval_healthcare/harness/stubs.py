@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue
+from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
 
 STUB_FOLDER = "_healthcare"
@@ -24,7 +25,7 @@ _PART = ".healthcare-"
 _MARK = "# written by lm-eval-healthcare enable; remove with: lm-eval-healthcare disable"
 
 
-class StubError(RuntimeError):
+class StubError(UserError):
     """The stub folder cannot be written or removed."""
 
 

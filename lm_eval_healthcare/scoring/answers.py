@@ -61,7 +61,8 @@ class SavedRun:
 def write_run(folder: Path, run: dict[str, Any]) -> None:
     """Write `run.json`; texts that are not JSON become text."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write_whole(folder / RUN_FILE, [json.dumps({"format": FORMAT, **run}, indent=2, ensure_ascii=False, default=str)])
+    content = without_lone_surrogates({"format": FORMAT, **run})
+    _write_whole(folder / RUN_FILE, [json.dumps(content, indent=2, ensure_ascii=False, default=str)])
 
 
 def write_answers(folder: Path, task: str, requests: Iterable[SavedRequest], rank: int = 0) -> Path:
@@ -87,11 +88,16 @@ def write_answers(folder: Path, task: str, requests: Iterable[SavedRequest], ran
     return path
 
 
-def read_run(folder: Path) -> SavedRun:
+def read_run(folder: Path, partial: bool = False) -> SavedRun:
     """Read a folder of saved answers.
 
+    Args:
+        folder: The run's folder.
+        partial: Take what is there, even if tasks or ranks of the run are missing.
+
     Raises:
-        DataError: If the folder or its `run.json` is missing, or a line is not what this module writes.
+        DataError: If the folder or its `run.json` is missing, a line is not what this module writes, or the answers of
+            a task or a rank are missing.
     """
     path = folder / RUN_FILE
     if not path.is_file():
@@ -99,7 +105,10 @@ def read_run(folder: Path) -> SavedRun:
         hint = f" Did you mean {found[-1]}?" if found else " A run prints the folder when it saves its answers."
         raise DataError(f"{folder}: no saved answers here (no {RUN_FILE}).{hint}")
     saved = SavedRun(folder, _parse(path.read_text("utf-8"), str(path)))
-    for file in sorted(folder.glob("*.jsonl")):
+    files = sorted(folder.glob("*.jsonl"))
+    if not partial:
+        _refuse_incomplete(saved, {file.stem for file in files})
+    for file in files:
         match = _RANK.match(file.stem)
         task = match["task"] if match else file.stem
         lines = file.read_text("utf-8").split("\n")
@@ -113,6 +122,16 @@ def read_run(folder: Path) -> SavedRun:
     if not saved.tasks:
         raise DataError(f"{folder}: {RUN_FILE} is there, but no task's answers; the run ended before they were saved")
     return saved
+
+
+def _refuse_incomplete(saved: SavedRun, found: set[str]) -> None:
+    ranks = range(int(saved.run.get("world_size") or 1))
+    wanted = {task if rank == 0 else f"{task}.rank{rank}" for task in saved.run.get("tasks", {}) for rank in ranks}
+    if wanted - found and found:
+        raise DataError(
+            f"{saved.folder}: the answers in {', '.join(sorted(wanted - found))} are missing; the run ended before "
+            "they were saved. To score what is there, add --partial"
+        )
 
 
 def _write_whole(path: Path, lines: Iterable[str]) -> None:

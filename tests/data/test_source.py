@@ -154,6 +154,22 @@ def test_two_files_that_could_be_meant(tmp_path: Path) -> None:
         find_files(OPEN, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("test.jsonl", "test.csv"),
+        ("test-00000-of-00003.jsonl",),
+        ("test-00000-of-00002.jsonl", "test.jsonl"),
+        ("test-00000-of-00002.jsonl", "test-00001-of-00002.parquet"),
+    ],
+)
+def test_files_of_one_split_that_are_not_one_set(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        write_jsonl(tmp_path / "careqa_open" / name, [{}])
+    with pytest.raises(DataError, match="not clear which rows of split 'test' are meant"):
+        find_files(OPEN, tmp_path)
+
+
 def test_a_folder_without_the_scored_split(tmp_path: Path) -> None:
     for split in ("train", "dev"):
         write_jsonl(tmp_path / "careqa_open" / f"{split}.jsonl", [{}])

@@ -26,6 +26,30 @@ def test_too_few_examples_are_told() -> None:
         evaluate("mmlu_anatomy", ScriptedModel(likelihood=lambda c, x: 0.0), num_fewshot=9)
 
 
+def test_a_later_and_larger_number_is_refused_too() -> None:
+    task = task_manager(metadata={"data": "sample"}, include_defaults=False).load(["medmcqa"])["tasks"]["medmcqa"]
+    task.set_config("num_fewshot", 2)
+    with pytest.raises(OptionError, match="holds only 4"):
+        task.set_config("num_fewshot", 5)
+
+
+def test_faulty_examples_of_the_hub_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    def rows(split: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in (rows_path() / "medmcqa" / f"{split}.jsonl").open(encoding="utf-8")]
+
+    train = [{**row, "question": None} if i < 2 else row for i, row in enumerate(rows("train"))]
+    hub = {"validation": datasets.Dataset.from_list(rows("validation")), "train": datasets.Dataset.from_list(train)}
+    monkeypatch.setattr(datasets, "load_dataset", lambda *args, **kwargs: datasets.DatasetDict(hub))
+    task = task_manager(include_defaults=False).load(["medmcqa"])["tasks"]["medmcqa"]
+    task.set_config("num_fewshot", 2)
+    task.set_fewshot_seed(1)
+    assert "None" not in task.fewshot_context(task.eval_docs[0], 2)
+    with pytest.raises(OptionError, match="holds only 2"):
+        task.set_config("num_fewshot", 3)
+
+
 def test_examples_that_are_scored_rows_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     open_rows(tmp_path, ["one", "two"])
     scored = [json.loads(line) for line in (tmp_path / "careqa_open.jsonl").read_text().splitlines()]
@@ -55,6 +79,7 @@ def test_flag_wins_over_environment_over_default(monkeypatch: pytest.MonkeyPatch
     options = Options.from_metadata({"metrics": "rouge1", "pretrained": "some/model"})
     assert (options.data, options.metrics) == ("sample", "rouge1")
     assert Options.from_metadata({"metrics": ["bleu", "rouge1"]}).metrics == "bleu+rouge1"
+    assert Options.from_metadata({"answers": False}).answers == "off"  # how YAML reads `off`
 
 
 def test_environment_reaches_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +105,7 @@ def test_unknown_prompt() -> None:
 def test_misspelt_options() -> None:
     assert unknown_options(["data", "metrics"], strict=True) == []
     assert "did you mean 'metrics'?" in unknown_options(["metric"], strict=False)[0]
-    assert unknown_options(["pretrained", "dtype", "tokenizer"], strict=False) == []
+    assert unknown_options(["pretrained", "dtype", "tokenizer", "revision", "device"], strict=False) == []
     assert len(unknown_options(["tokenizer"], strict=True)) == 1
 
 

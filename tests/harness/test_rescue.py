@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lm_eval import simple_evaluate
 from scripted import ScriptedModel, evaluate
 
+from lm_eval_healthcare import task_manager, tasks_path
 from lm_eval_healthcare.data.files import DataError
+from lm_eval_healthcare.harness import rescue
+from lm_eval_healthcare.harness.replay import score_saved_run
 from lm_eval_healthcare.scoring import answers as answers_module
 from lm_eval_healthcare.scoring.answers import SavedRequest, read_run, write_answers, write_run
-from support import child_environment, results_of, samples_of
+from support import child_environment, results_of, samples_of, write_jsonl
 
 SLOW_RUN = """
     import sys, time
@@ -132,6 +136,140 @@ def test_half_a_file_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         write_answers(tmp_path, "task", lines())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_whatever_fails_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*args: Any) -> None:
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr(rescue, "_describe", broken)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    out = evaluate("careqa_open", ScriptedModel(["x"]), metadata={"metrics": "bleu", "answers": str(tmp_path)})
+    assert "not foreseen" in caplog.text
+    assert out["results"]["careqa_open"]["bleu_coverage,none"] == 1.0
+
+
+def test_an_output_path_that_is_not_utf8(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    out = os.fsdecode(os.fsencode(tmp_path) + b"/m\xe9d")
+    done = cli(*run_arguments(Path(out), "bleu"))
+    assert "|careqa_open|" in done.stdout, done.stderr
+    assert "are saved in" in done.stderr
+
+
+def test_secrets_are_not_written(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    arguments = [*run_arguments(tmp_path, "bleu"), "--model_args", "api_key=hf_SECRET,auth_token=hf_SECRET,other=x"]
+    done = cli(*arguments)
+    assert done.returncode == 0, done.stderr
+    for path in (tmp_path / "answers").glob("**/*"):
+        assert path.is_dir() or "hf_SECRET" not in path.read_text()
+
+
+def test_answers_of_a_run_that_died_are_not_mixed_into_the_next(tmp_path: Path) -> None:
+    """What a notebook does: the first evaluation fails after generation, its objects live on, a second one runs."""
+    kept = []
+
+    class Dying(ScriptedModel):
+        def loglikelihood(self, requests: list[Any]) -> Any:
+            raise RuntimeError("the GPU is gone")
+
+    metadata = {"data": "sample", "metrics": "bleu", "answers": str(tmp_path)}
+    manager = task_manager(metadata=metadata, include_defaults=False)
+    tasks = list(manager.load(["careqa_open", "careqa_en"])["tasks"].values())
+    kept += tasks
+    with pytest.raises(RuntimeError, match="the GPU is gone"):
+        simple_evaluate(model=Dying(["OLD ANSWER"]), tasks=list(tasks), task_manager=manager)
+    evaluate("careqa_open", ScriptedModel(["NEW ANSWER"]), metadata={"metrics": "bleu", "answers": str(tmp_path)})
+    (folder,) = tmp_path.iterdir()
+    saved = read_run(folder).tasks
+    assert set(saved) == {"careqa_open"}
+    assert {resp for r in saved["careqa_open"] for resp in r.resps} == {"NEW ANSWER"}
+    assert kept
+
+
+def test_two_evaluations_of_one_task_object(tmp_path: Path) -> None:
+    manager = task_manager(
+        metadata={"data": "sample", "metrics": "bleu", "answers": str(tmp_path)}, include_defaults=False
+    )
+    (task,) = manager.load(["careqa_open"])["tasks"].values()
+    first = simple_evaluate(model=ScriptedModel([""]), tasks=[task], task_manager=manager)
+    second = simple_evaluate(model=ScriptedModel(["an answer"]), tasks=[task], task_manager=manager)
+    reasons = [out["configs"]["careqa_open"]["metadata"]["healthcare"]["reasons"] for out in (first, second)]
+    assert reasons == [{"empty_prediction": 10}, {}]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_scoring_again_knows_what_only_the_run_knew(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    """Options from the environment, generation arguments, a selection of documents: all as in the run."""
+    out = tmp_path / "out"
+    done = cli(
+        "run", "--model", "dummy", "--tasks", "careqa_open", "--metadata", "data=sample", "--samples",
+        '{"careqa_open": [3, 7]}', "--gen_kwargs", "max_gen_toks=7", "--output_path", str(out), "--log_samples",
+        env={"LM_EVAL_HEALTHCARE_METRICS": "rouge1", "LM_EVAL_HEALTHCARE_PROMPT": "pack"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (folder,) = (out / "answers").iterdir()
+    again = cli("score", str(folder), "-o", str(tmp_path / "again"))
+    assert again.returncode == 0, again.stderr
+    first, second = results_of(out), results_of(tmp_path / "again")
+    assert first["results"] == second["results"]
+    assert first["n-samples"] == second["n-samples"] == {"careqa_open": {"original": 10, "effective": 2}}
+    a, b = first["configs"]["careqa_open"], second["configs"]["careqa_open"]
+    assert a["generation_kwargs"] == b["generation_kwargs"]
+    assert b["generation_kwargs"]["max_gen_toks"] == 7
+    assert a["description"] == b["description"]
+    a, b = a["metadata"]["healthcare"], b["metadata"]["healthcare"]
+    assert (b["prompt"], b["signatures"], b["data"]["source"]) == ("pack", a["signatures"], "sample")
+    assert [s["doc_id"] for s in samples_of(tmp_path / "again", "careqa_open")] == [3, 7]
+    assert second["config"]["gen_kwargs"] == first["config"]["gen_kwargs"]
+
+
+def test_a_chat_run_is_scored_again(tmp_path: Path) -> None:
+    metadata = {"metrics": "bleu", "answers": str(tmp_path)}
+    model = ScriptedModel(["\n\nAn answer.\n\nIts second part."])
+    evaluate("careqa_open", model, metadata=metadata, apply_chat_template=True)
+    (folder,) = tmp_path.iterdir()
+    _, results = score_saved_run(folder, tmp_path / "again", {})
+    assert results["configs"]["careqa_open"]["generation_kwargs"]["until"] == []
+    (sample, *_) = samples_of(tmp_path / "again", "careqa_open")
+    assert sample["filtered_resps"] == ["An answer.\n\nIts second part."]
+    assert sample["arguments"]["gen_args_0"]["arg_0"].startswith("[system] ")
+
+
+def test_incomplete_answers_are_refused(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    evaluate("healthcare_open", ScriptedModel(["x"]), metadata={"metrics": "bleu", "answers": str(tmp_path)})
+    (folder,) = tmp_path.iterdir()
+    (folder / "medtext.jsonl").unlink()
+    with pytest.raises(DataError, match=r"the answers in medtext are missing.*--partial"):
+        read_run(folder)
+    run = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**run, "world_size": 2, "tasks": {"careqa_open": {}}}))
+    with pytest.raises(DataError, match=r"careqa_open\.rank1"):
+        read_run(folder)
+    (folder / "run.json").write_text(json.dumps(run))
+    done = cli("score", str(folder), "--partial", "-o", str(tmp_path / "again"))
+    assert done.returncode == 0, done.stderr
+    assert set(results_of(tmp_path / "again")["results"]) == {"careqa_open"}
+
+
+def test_repeats_survive(tmp_path: Path) -> None:
+    """Three answers a question: all are saved, the first is scored, then and again."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    (folder / "three.yaml").write_text(
+        f"include: {tasks_path() / 'careqa' / 'careqa_open.yaml'}\ntask: three\nrepeats: 3\n"
+        'generation_kwargs: {until: ["###"], do_sample: true, temperature: 1.0, max_gen_toks: 9}\n'
+    )
+    write_jsonl(tmp_path / "rows" / "three.jsonl", [{"question": "q", "answer": "first"}])
+    metadata = {"data": str(tmp_path / "rows"), "metrics": "rouge1", "answers": str(tmp_path / "answers")}
+    manager = task_manager(include_path=folder, metadata=metadata, include_defaults=False)
+    model = ScriptedModel(["first", "second", "third"])
+    out = simple_evaluate(model=model, tasks=["three"], task_manager=manager, apply_chat_template=True)
+    assert out["results"]["three"]["rouge1,none"] == 1.0
+    assert {tuple(arguments["until"]) for _, arguments in model.seen} == {("###",)}, "the user's YAML has its say"
+    (saved,) = (tmp_path / "answers").iterdir()
+    assert read_run(saved).tasks["three"][0].resps == ["first", "second", "third"]
 
 
 def test_the_next_folder_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:

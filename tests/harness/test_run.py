@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lm_eval_healthcare import metrics, task_manager, tasks_path
+from lm_eval_healthcare.harness.command_line import output_path_of_command, take_out
 from lm_eval_healthcare.harness.manager import needs_harness_index
 from lm_eval_healthcare.harness.options import OptionError
-from lm_eval_healthcare.harness.run import split_include_paths
 from support import results_of, samples_of, write_jsonl
 
 USER_TASK = """\
@@ -84,6 +84,8 @@ def test_a_config_file(tmp_path: Path, cli: Callable[..., Any]) -> None:
         (["--tasks", "careqa_opne"], "tasks not found: careqa_opne"),
         (["--tasks", "careqa_open", "--metadata", "metrics=blue"], "metrics=blue"),
         (["--tasks", "careqa_open", "--metadata", "metric=bleu"], "did you mean 'metrics'?"),
+        (["--tasks", "careqa_en", "--metadata", "data=sample", "metrics=blue"], "metrics=blue"),
+        (["--tasks", "careqa_open", "--metadata", "bleu"], "--metadata"),
         (["--tasks", "careqa_open", "--metadata", "data=/no/such/folder"], "expected 'hub', 'sample' or an existing"),
         (["--tasks", "careqa_open", "--metadata", "data=."], "careqa_open: no rows in"),
         (["--tasks", "careqa_open", "--metadata", "prompt=x"], "prompt=x: expected one of harness, pack"),
@@ -104,6 +106,24 @@ def test_problems_are_told_before_the_model_is_looked_for(
     assert "no_such_model" not in done.stderr.replace("'no_such_model'", "")
 
 
+def test_a_misspelt_option_in_a_config_file(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text("model: dummy\ntasks: [careqa_en]\nmetadata: {data: sample, metrik: bleu}\n")
+    done = cli("run", "--config", str(config))
+    assert done.returncode == 2
+    assert "unknown option 'metrik'" in done.stderr
+
+
+def test_model_arguments_are_not_options(cli: Callable[..., Any], tmp_path: Path) -> None:
+    done = cli(
+        "run", "--model", "dummy", "--model_args", "pretrained=a/b,revision=main,dtype=float32", "--tasks", "careqa_en",
+        "--metadata", "data=sample", "answers=off", "--output_path", str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "unknown option" not in done.stderr
+    assert not (tmp_path / "answers").exists()
+
+
 def test_help_shows_the_harness_options_and_ours(cli: Callable[..., Any]) -> None:
     for arguments in (["run", "--help"], ["run"]):
         done = cli(*arguments)
@@ -113,11 +133,24 @@ def test_help_shows_the_harness_options_and_ours(cli: Callable[..., Any]) -> Non
 
 
 def test_include_paths_are_taken_out() -> None:
-    assert split_include_paths(["--tasks", "a", "--include_path", "x", "--include_path=y:z"]) == (
-        ["x", "y:z"], ["--tasks", "a"],
+    assert take_out(["--tasks", "a", "--include_path", "x", "--include_path=y:z", "-w"], "--include_path") == (
+        ["x", "y:z"], ["--tasks", "a", "-w"],
     )  # fmt: skip
-    with pytest.raises(OptionError, match="needs a folder"):
-        split_include_paths(["--include_path", "--tasks"])
+    assert take_out(["--metadata", "a=1", "b=2", "-w", "--metadata", "c=3"], "--metadata", several=True) == (
+        ["a=1", "b=2", "c=3"], ["-w"],
+    )  # fmt: skip
+    with pytest.raises(OptionError, match="--include_path needs a value"):
+        take_out(["--include_path", "--tasks"], "--include_path")
+
+
+def test_the_output_path_of_the_plain_command(tmp_path: Path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text("output_path: from/config\n")
+    assert output_path_of_command(["/bin/lm_eval", "run", "--tasks", "x", "-o", "out"]) == "out"
+    assert output_path_of_command(["lm-eval", "--output_path=out", "--unknown", "1"]) == "out"
+    assert output_path_of_command(["lm_eval", "--config", str(config)]) == "from/config"
+    assert output_path_of_command(["lm_eval", "--config", "none.yaml"]) is None
+    assert output_path_of_command(["my_script.py", "--output_path", "mine"]) is None
 
 
 def test_when_the_harness_index_is_needed() -> None:
@@ -173,7 +206,7 @@ def test_check_is_content_and_lists_every_problem(tmp_path: Path, cli: Callable[
     (tmp_path / "user" / "broken.yaml").write_text("task: [")
     done = cli(
         "check", "--tasks", "careqa_open,medtext,pubmedqa,nothing_such", "--metadata", f"data={tmp_path}",
-        "metrik=bleu", "--include_path", str(tmp_path / "user"), "--format", "json",
+        "metrik=bleu", "metrics=blue", "--include_path", str(tmp_path / "user"), "--format", "json",
     )  # fmt: skip
     assert done.returncode == 1
     content = json.loads(done.stdout)
@@ -186,3 +219,4 @@ def test_check_is_content_and_lists_every_problem(tmp_path: Path, cli: Callable[
     assert "nothing_such" in joined
     assert "broken.yaml" in joined
     assert "metrik" in joined
+    assert "metrics=blue" in joined

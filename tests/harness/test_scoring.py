@@ -8,11 +8,14 @@ import statistics
 from pathlib import Path
 
 import pytest
+from lm_eval import simple_evaluate
 from rouge_score.rouge_scorer import RougeScorer
 from scripted import ScriptedModel, evaluate, open_rows
 
-from lm_eval_healthcare import metrics
+from lm_eval_healthcare import metrics, task_manager, tasks_path
 from lm_eval_healthcare.metrics import Metric
+from lm_eval_healthcare.sample import rows_path
+from support import write_jsonl
 
 REFERENCES = [
     "renal colic with haematuria on the left",
@@ -249,6 +252,38 @@ def test_accuracy_by_category_and_year() -> None:
     json.loads(json.dumps(samples, default=str), parse_constant=lambda name: pytest.fail(f"{name} in a sample"))
 
 
+def test_categories_in_any_script_stay_apart(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in (rows_path() / "careqa_en" / "test.jsonl").open(encoding="utf-8")]
+    names = ["内科", "外科", "Psicología", "psicologia", "A/B", "A B"]
+    write_jsonl(tmp_path / "careqa_en.jsonl", [{**row, "category": names[i % 6]} for i, row in enumerate(rows)])
+    out = evaluate("careqa_en", prefer("A"), tmp_path)
+    table = out["configs"]["careqa_en"]["metadata"]["healthcare"]["breakdown"]["category"]
+    assert set(table) == set(names)
+    assert sum(cell["n"] for cell in table.values()) == 12
+    keys = {k for k in out["results"]["careqa_en"] if k.startswith("acc_category") and "_stderr" not in k}
+    assert len(keys) == 6
+
+
+def test_reasons_are_counted_once_under_several_filters(tmp_path: Path) -> None:
+    folder = tmp_path / "user"
+    folder.mkdir()
+    filters = "".join(
+        f"  - {{name: {name}, filter: [{{function: take_first}}]}}\n" for name in ("plain", "again")
+    )  # fmt: skip
+    (folder / "two.yaml").write_text(
+        f"include: {tasks_path() / 'careqa' / 'careqa_open.yaml'}\ntask: two\nfilter_list:\n{filters}"
+    )
+    write_jsonl(tmp_path / "two.jsonl", [{"question": "q", "answer": "a"}, {"question": "r", "answer": "b"}])
+    manager = task_manager(
+        include_path=folder,
+        metadata={"data": str(tmp_path), "metrics": "bleu", "answers": "off"},
+        include_defaults=False,
+    )
+    out = simple_evaluate(model=ScriptedModel(["", "b"]), tasks=["two"], task_manager=manager)
+    assert out["configs"]["two"]["metadata"]["healthcare"]["reasons"] == {"empty_prediction": 1}
+    assert {"bleu,plain", "bleu,again"} <= set(out["results"]["two"])
+
+
 def test_an_unusable_log_likelihood_is_no_answer() -> None:
     """NaN for one choice, or minus infinity for all: the harness would take the first choice as the answer."""
     gone = {"B": math.nan}
@@ -271,3 +306,4 @@ def test_mcqa_average_is_weighted_by_size_over_distinct_leaves() -> None:
         sum(row["acc,none"] * row["sample_len"] for row in rows) / total
     )
     assert isinstance(out["groups"]["healthcare_mcqa"]["acc_stderr,none"], float)
+    assert out["groups"]["healthcare_mcqa"]["acc_coverage,none"] == 1.0

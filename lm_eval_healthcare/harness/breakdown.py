@@ -1,0 +1,92 @@
+"""Scores by a column of the rows, such as CareQA's category and year."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lm_eval_healthcare.scoring.aggregate import scored, scored_mean, scored_mean_stderr
+
+logger = logging.getLogger(__name__)
+
+_MOST_VALUES = 40
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One metric over the documents that have one value in one column."""
+
+    key: str
+    metric: str
+    column: str
+    value: str
+
+    def holds(self, doc: Mapping[str, Any]) -> bool:
+        """Say whether a document belongs to the cell."""
+        return str(doc.get(self.column)) == self.value
+
+
+def cells(metric: str, columns: Iterable[str], rows: Mapping[str, Sequence[Any]]) -> list[Cell]:
+    """Return one cell for each value of each column.
+
+    Args:
+        metric: The metric that is broken down.
+        columns: Columns to break it down by.
+        rows: The values of each column; a column that is not there gives no cells.
+
+    Returns:
+        Cells with distinct keys such as `acc_category_nursing`, which are also metric names in the results.
+    """
+    out: list[Cell] = []
+    taken: set[str] = set()
+    for column in columns:
+        values = sorted({str(value) for value in rows.get(column, [])})
+        if len(values) > _MOST_VALUES:
+            logger.warning("column '%s' has %d values; scores are not broken down by it", column, len(values))
+            continue
+        for value in values:
+            key = base = f"{metric}_{column}_{_slug(value)}"
+            number = 1
+            while key in taken:
+                number += 1
+                key = f"{base}_{number}"
+            taken.add(key)
+            out.append(Cell(key, metric, column, value))
+    return out
+
+
+def cell_scores(cells: Iterable[Cell], doc: Mapping[str, Any], scores: Mapping[str, float]) -> dict[str, float]:
+    """Return a document's value for every cell: its score where it belongs, NaN elsewhere."""
+    return {cell.key: scores[cell.metric] if cell.holds(doc) else math.nan for cell in cells}
+
+
+def cell_values(
+    cells: Iterable[Cell], documents: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]]
+) -> dict[str, list[float]]:
+    """Return the scores of the documents of every cell."""
+    return {cell.key: [scores[cell.metric] for doc, scores in documents if cell.holds(doc)] for cell in cells}
+
+
+def table(cells: Iterable[Cell], values: Mapping[str, Sequence[float]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return mean, standard error and n of every cell, by column and value."""
+    out: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)
+    for cell in cells:
+        found = values.get(cell.key, ())
+        out[cell.column][cell.value] = {
+            cell.metric: scored_mean(found),
+            f"{cell.metric}_stderr": scored_mean_stderr(found),
+            "n": len(scored(found)),
+        }
+    return dict(out)
+
+
+def _slug(value: str) -> str:
+    """Letters and digits of any script, accents taken off, everything else as one underscore."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", value.lower()) if not unicodedata.combining(c))
+    return re.sub(r"[\W_]+", "_", plain).strip("_") or "unknown"

@@ -1,0 +1,76 @@
+"""Rows as the harness wants them, keys of their content, and the examples that may be shown to a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import datasets
+
+from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
+
+if TYPE_CHECKING:
+    from lm_eval_healthcare.data.catalogue import TaskFacts
+
+logger = logging.getLogger(__name__)
+
+
+def as_dataset(rows: datasets.Dataset | Sequence[Mapping[str, Any]], facts: TaskFacts) -> datasets.Dataset:
+    """Return rows as a `datasets.Dataset`; columns of mixed types that the task does not need are left out."""
+    if isinstance(rows, datasets.Dataset):
+        return rows
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    try:
+        return datasets.Dataset.from_list([{name: row.get(name) for name in names} for row in rows])
+    except (TypeError, ValueError, OverflowError):  # pyarrow's ArrowInvalid is a ValueError
+        needed = _columns(facts)
+        left_out = ", ".join(sorted(set(names) - set(needed)))
+        logger.warning("%s: some of the columns %s hold mixed types; none of them is kept", facts.name, left_out)
+        return datasets.Dataset.from_list([{name: row.get(name) for name in needed} for row in rows])
+
+
+def document_key(doc: Mapping[str, Any]) -> str:
+    """Return a key of a row's content."""
+    text = json.dumps(doc, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def answer_key(doc: Mapping[str, Any], results: Sequence[Any]) -> str:
+    """Return a key of a row and the model's answers to it: equal keys have equal scores."""
+    text = document_key(doc) + json.dumps(list(results), ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def usable_examples(candidates: datasets.Dataset, scored: datasets.Dataset, facts: TaskFacts) -> list[dict[str, Any]]:
+    """Return the rows that may be shown as examples: checked, and none that is scored.
+
+    Args:
+        candidates: The split from which examples are taken.
+        scored: The split that is scored.
+        facts: The declared columns; two rows that agree in all of them are the same question.
+    """
+    keys, taken = _content(candidates, facts), set(_content(scored, facts))
+    places = [place for place, key in enumerate(keys) if key not in taken]
+    if len(places) < len(keys):
+        logger.warning("%s: %d examples are also scored rows; they are not used", facts.name, len(keys) - len(places))
+    examples, faulty = [], 0
+    for row in candidates.select(places) if len(places) < len(keys) else candidates:
+        row, faults = check_row(without_lone_surrogates(row), facts.columns)
+        faulty += bool(faults)
+        if not faults:
+            examples.append(row)
+    if faulty:
+        logger.warning("%s: %d examples lack what a question needs; they are not used", facts.name, faulty)
+    return examples
+
+
+def _columns(facts: TaskFacts) -> list[str]:
+    return list(dict.fromkeys(name.split(".")[0] for name in facts.columns))
+
+
+def _content(dataset: datasets.Dataset, facts: TaskFacts) -> list[str]:
+    names = [name for name in _columns(facts) if name in dataset.column_names]
+    return [repr(values) for values in zip(*(dataset[:][name] for name in names), strict=True)]
