@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
 _PACKAGES = (
-    "lm_eval", "datasets", "numpy", "pandas", "scipy", "sacrebleu", "rouge-score-rs", "transformers", "torch", "vllm",
+    "lm_eval", "datasets", "numpy", "pyarrow", "sacrebleu", "rouge-score-rs", "transformers", "torch", "vllm",
 )  # fmt: skip
 _TESTED = ((0, 4, 12), (0, 5))
 
@@ -117,8 +117,9 @@ def _stub_problems(state: stubs.StubState) -> list[str]:
 
 def _metrics() -> dict[str, dict[str, Any]]:
     return {
-        name: {"available": True, "needs": [], "signature": metrics.signature(name)} for name in metrics.AVAILABLE
-    }  # the n-gram metrics need no model and no network; semantic ones will say what they need
+        name: {"available": metric.missing() is None, "missing": metric.missing(), "signature": metric.signature()}
+        for name, metric in metrics.AVAILABLE.items()
+    }
 
 
 def _data() -> tuple[dict[str, Any], list[str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.data.schema import without_lone_surrogates
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
+from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.scoring.documents import score_documents
@@ -53,7 +54,11 @@ class OpenEndedTask(HealthcareTask):
         return {**given, "until": []} if self._chat and ours else {**given, "until": list(given.get("until") or [])}
 
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
-        return self.options.metric_names(self.facts.languages)
+        names = self.options.metric_names(self.facts.languages)
+        missing = [text for name in names if (text := metrics.AVAILABLE[name].missing())]
+        if missing:
+            raise OptionError(f"{self.facts.name}: {'; '.join(missing)}. Or choose other metrics: metrics=bleu")
+        return names
 
     def _metric_list(self) -> list[dict[str, Any]]:
         out = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -251,9 +252,9 @@ class HealthcareTask(ConfigurableTask):
     def _harness_scores(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         return super().process_results(doc, results)
 
+    @abstractmethod
     def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
         """Put the scores of these documents into `_scores`, in one batch; `count` their reasons."""
-        raise NotImplementedError
 
     def _by_document(self, filter_name: str) -> list[tuple[dict[str, Any], list[Any]]]:
         """Every document with its answers after one filter, in document order."""
@@ -263,13 +264,13 @@ class HealthcareTask(ConfigurableTask):
         ordered = [sorted(instances, key=lambda instance: instance.idx) for instances in grouped.values()]
         return [(group[0].doc, [instance.filtered_resps[filter_name] for instance in group]) for group in ordered]
 
+    @abstractmethod
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
         """Return the names of the task's metrics."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _metric_list(self) -> list[dict[str, Any]]:
         """Return the harness's `metric_list`: each metric and its coverage."""
-        raise NotImplementedError
 
     def _signatures(self) -> dict[str, str]:
         return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +30,7 @@ class Metric:
         maximum: The highest possible score.
         family: Metrics of one family are asked together, in one call of `score_family`. `None`: the metric works alone.
         options: Names of the keyword arguments that `score` and `signature` take.
+        requires: Distributions that `score` imports, by the name of their module.
     """
 
     name: str
@@ -39,6 +41,12 @@ class Metric:
     maximum: float = 1.0
     family: str | None = None
     options: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+
+    def missing(self) -> str | None:
+        """Return what the metric lacks to be computed on this machine and how to get it, or None if it is ready."""
+        absent = [module.replace("_", "-") for module in self.requires if find_spec(module) is None]
+        return f"{self.name} needs {', '.join(absent)}: pip install {' '.join(absent)}" if absent else None
 
     def score(self, predictions: Sequence[str], references: References, **options: Any) -> Scores:
         """Return one float64 per document, in document order.

@@ -32,6 +32,7 @@ class Rouge(Metric):
     """
 
     family: str | None = "rouge"
+    requires = ("rouge_score_rs",)
     suffix: ClassVar[str] = ""
     words: ClassVar[str] = "runs of a-z and 0-9, lower-cased"
 

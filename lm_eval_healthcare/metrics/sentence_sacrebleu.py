@@ -34,6 +34,7 @@ class SentenceSacreBleu(Metric):
     name = "sacrebleu"
     description = "Sentence BLEU with exponential smoothing and effective order, so that short answers can score."
     maximum = 100.0
+    requires = ("sacrebleu",)
 
     def score(self, predictions: Sequence[str], references: References, **options: Any) -> Scores:
         """Return the sentence BLEU of each document."""

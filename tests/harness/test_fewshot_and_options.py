@@ -97,6 +97,14 @@ def test_unknown_metric_names_what_there_is() -> None:
     assert all(name in str(caught.value) for name in metrics.AVAILABLE)
 
 
+def test_a_metric_whose_package_is_gone_is_told_before_the_model_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(metrics.AVAILABLE["rouge1"]), "requires", ("no_such_package",))
+    model = ScriptedModel(["x"])
+    with pytest.raises(OptionError, match="careqa_open: rouge1 needs no-such-package: pip install no-such-package"):
+        evaluate("careqa_open", model, metadata={"metrics": "bleu+rouge1"})
+    assert model.seen == []
+
+
 def test_unknown_prompt() -> None:
     with pytest.raises(OptionError, match="prompt=ours: expected one of harness, pack"):
         Options.from_metadata({"prompt": "ours"})
