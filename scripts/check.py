@@ -17,7 +17,8 @@ import re
 import time
 
 import _environments as environments
-from _environments import Environment, Progress, say, show
+from _environments import Environment
+from _progress import Progress, duration, say, show
 
 EXAMPLE = """\
 examples:
@@ -94,7 +95,7 @@ def main() -> int:
             outcomes.append((name, status, time.monotonic() - started))
     say("\nSummary")
     for name, status, seconds in outcomes:
-        say(f"  {'passed' if status == 0 else 'FAILED':<8} {name:<12} {environments.duration(seconds):>12}")
+        say(f"  {'passed' if status == 0 else 'FAILED':<8} {name:<12} {duration(seconds):>12}")
     return 0 if all(status == 0 for _, status, _ in outcomes) else 1
 
 

