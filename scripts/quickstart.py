@@ -24,7 +24,7 @@ TASKS = "careqa_open,medtext,healthcare_mcqa,careqa_es"
 EXAMPLE = """\
 examples:
   python scripts/quickstart.py
-  python scripts/quickstart.py --tasks careqa_open --limit 2 --out /tmp/first-look
+  python scripts/quickstart.py --tasks careqa_open --limit 2 --out first-look
 """
 
 

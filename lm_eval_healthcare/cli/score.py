@@ -24,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partial", action="store_true", help="score what is there, even if answers of the run are missing"
     )
+    parser.add_argument(
+        "--include_path", action="append", default=[], metavar="DIR", help="your own task folder; repeatable"
+    )
     parser.epilog = "example:\n  lm-eval-healthcare score results/answers/2026-11-30T10-15-00.000000 --metrics ngram"
 
 
@@ -34,7 +37,7 @@ def execute(args: argparse.Namespace) -> int:
 
     start_logging()
     metadata = {"metrics": args.metrics.replace(",", "+")} if args.metrics else {}
-    output, results = score_saved_run(args.folder, args.output_path, metadata, args.partial)
+    output, results = score_saved_run(args.folder, args.output_path, metadata, args.partial, args.include_path)
     print("\n".join(results_tables(results)))
     print(f"results and samples: {output}")
     return 0

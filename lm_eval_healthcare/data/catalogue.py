@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SECTION = "healthcare"
 _KNOWN_KEYS = {
+    "name",
     "benchmark", "languages", "licence", "gated", "rows", "id", "columns", "breakdown", "harness", "pack",
     "splits_from",
 }  # fmt: skip
@@ -53,6 +54,8 @@ class TaskFacts:
         harness: The YAML of the harness's own version, relative to its tasks folder, or None.
         pack: The pack's own wording (`description`, `doc_to_text`, ...) for `prompt=pack`.
         splits_from: Name of the function in `data/` that makes the splits, or None.
+        rows_name: The name under which rows are looked for if there are none under the task's own: a user's task that
+            includes one of the pack's finds that one's rows.
     """
 
     name: str
@@ -72,6 +75,7 @@ class TaskFacts:
     harness: str | None = None
     pack: Mapping[str, Any] = field(default_factory=dict)
     splits_from: str | None = None
+    rows_name: str | None = None
 
 
 def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
@@ -110,11 +114,16 @@ def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
         harness=section.get("harness"),
         pack=dict(section.get("pack", {})),
         splits_from=section.get("splits_from"),
+        rows_name=section.get("name"),
     )
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a task YAML with its `include:` chain merged, functions as text.
+def read_yaml(path: Path, merge: bool = True) -> dict[str, Any]:
+    """Read a task YAML, functions as text.
+
+    Args:
+        path: The file.
+        merge: Merge what its `include:` chain holds; otherwise only the file's own keys are returned.
 
     Raises:
         ValueError: If the file or an included one is not a YAML mapping.
@@ -127,6 +136,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ValueError(f"{path}: expected a YAML mapping, got {type(config).__name__}")
     includes = config.pop("include", [])
+    if not merge:
+        return config
     merged: dict[str, Any] = {}
     for include in [includes] if isinstance(includes, str) else includes:
         merged.update(read_yaml(path.parent / include))

@@ -67,7 +67,7 @@ def check_row(row: Mapping[str, Any], columns: Mapping[str, Column]) -> tuple[di
         The row with coerced values (text such as "3" from a CSV becomes 3, null in an optional text column becomes ""),
         and one message for each column that is missing or of the wrong type.
     """
-    out, problems = dict(row), []
+    out, problems = _with_structs(dict(row), columns), []
     for name, column in columns.items():
         value = _get(out, name)
         if value is _MISSING:
@@ -79,6 +79,20 @@ def check_row(row: Mapping[str, Any], columns: Mapping[str, Column]) -> tuple[di
         else:
             _set(out, name, coerced)
     return out, problems
+
+
+def _with_structs(row: dict[str, Any], columns: Mapping[str, Column]) -> dict[str, Any]:
+    """Rebuild structs that a CSV can only hold flat (a column `context.contexts`) or as JSON (a cell of `context`)."""
+    for name in columns:
+        parent, _, child = name.partition(".")
+        if not child:
+            continue
+        if name in row and parent not in row:
+            row[parent] = {child: row.pop(name)}
+        elif isinstance(row.get(parent), str):
+            parsed = _parse_list(row[parent])
+            row[parent] = parsed if isinstance(parsed, dict) else row[parent]
+    return row
 
 
 def without_lone_surrogates(value: Any) -> Any:

@@ -8,9 +8,10 @@ split, in the hub's columns. A local source never touches the network.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,12 +69,12 @@ def parse_source(value: str | None) -> Source:
     Raises:
         DataError: If the value is neither `hub`, `sample` nor an existing folder.
     """
-    text = str(value or "hub").strip()
+    text = str("hub" if value is None else value).strip()
     if text == "hub":
         return Source("hub")
     if text == "sample":
         return Source("sample", rows_path())
-    folder = Path(text).expanduser()
+    folder = Path(os.path.expanduser(text))
     if not folder.is_dir():
         what = "a file" if folder.is_file() else "nothing"
         raise DataError(
@@ -116,6 +117,9 @@ def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
         DataError: If there is no file for the task, or if two could be meant.
     """
     raw_split = "train" if facts.splits_from else facts.eval_split
+    other = facts.rows_name if facts.rows_name != facts.name else None
+    if other and not _has_rows(facts.name, folder) and _has_rows(other, folder):
+        return find_files(replace(facts, name=other), folder)
     flat = [path for ext in EXTENSIONS if (path := folder / f"{facts.name}.{ext}").is_file()]
     subfolder = folder / facts.name
     if len(flat) + subfolder.is_dir() > 1:
@@ -142,11 +146,16 @@ def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
     splits: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(subfolder.iterdir()):
         match = _SHARD.match(path.stem)
-        if path.is_file() and match and path.suffix.removeprefix(".").lower() in EXTENSIONS:
+        readable = path.is_file() and path.suffix.removeprefix(".").lower() in EXTENSIONS
+        if match and readable and not path.name.startswith("."):
             splits[match["split"]].append(path)
     for split, paths in splits.items():
         _refuse_unclear(facts, split, paths)
     return _name_scored_split(dict(splits), facts, raw_split, subfolder)
+
+
+def _has_rows(name: str, folder: Path) -> bool:
+    return (folder / name).is_dir() or any((folder / f"{name}.{ext}").is_file() for ext in EXTENSIONS)
 
 
 def _refuse_unclear(facts: TaskFacts, split: str, paths: Sequence[Path]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.tasks._yaml_loader import load_yaml
 
 from lm_eval_healthcare.harness.manager import build_task_manager, leaves, needs_harness_index
-from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options
+from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options, unknown_variables
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def check(
         One report for each task, and the problems that belong to no task. No problem ends the check.
     """
     problems, metadata = _option_problems(metadata)
+    problems += unknown_variables()
     manager = alone = build_task_manager(list(include_path), metadata, include_defaults=False)
     problems += _unreadable(include_path)
     if needs_harness_index(names, alone):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,7 @@ def metadata_from_arguments(values: Sequence[str]) -> dict[str, Any]:
     try:
         parsed = parser.parse_args(["--metadata", *values]).metadata
     except (argparse.ArgumentError, ValueError) as error:
-        raise OptionError(f"--metadata: {error}. Write key=value, or one JSON object") from error
+        raise OptionError(f"{error}. Write key=value, or one JSON object") from error
     return dict(parsed or {})
 
 
@@ -84,26 +86,55 @@ def take_out(argv: Sequence[str], flag: str, several: bool = False) -> tuple[lis
     return values, rest
 
 
-def output_path_of_command(argv: Sequence[str]) -> str | None:
-    """Return the `--output_path` of the harness's own command, if this process is one.
+def arguments_of_command(argv: Sequence[str]) -> dict[str, Any]:
+    """Return what the harness's own command was given, as far as scoring its answers again needs it.
 
     Args:
         argv: The process's arguments, the program first.
+
+    Returns:
+        `output_path`, `include_path`, `tasks` and `model`, each only if given; nothing if this is another program.
     """
     if Path(argv[0]).stem not in ("lm_eval", "lm-eval", "__main__"):
-        return None
+        return {}
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
-    parser.add_argument("--output_path", "-o")
-    parser.add_argument("--config", "-C")
+    for long, short in (("output_path", "o"), ("include_path", None), ("tasks", "t"), ("model", "M"), ("config", "C")):
+        parser.add_argument(f"--{long}", *([f"-{short}"] if short else []), nargs="+" if long == "tasks" else None)
     try:
-        known, _ = parser.parse_known_args(list(argv[1:]))
-        if known.output_path or not known.config:
-            return known.output_path
-        content = yaml.safe_load(Path(known.config).read_text(encoding="utf-8"))
-        return content.get("output_path") if isinstance(content, dict) else None
+        known = vars(parser.parse_known_args(list(argv[1:]))[0])
+        if known["config"]:
+            content = yaml.safe_load(Path(known["config"]).read_text(encoding="utf-8"))
+            known = {**(content if isinstance(content, dict) else {}), **{k: v for k, v in known.items() if v}}
     except (argparse.ArgumentError, OSError, ValueError, yaml.YAMLError, SystemExit):
-        return None
+        return {}
+    found = {key: known[key] for key in ("output_path", "include_path", "tasks", "model") if known.get(key)}
+    if "tasks" in found:
+        found["tasks"] = split_names(found["tasks"])
+    if "include_path" in found:
+        found["include_path"] = [os.path.abspath(str(found["include_path"]))]
+    return found
+
+
+def split_names(tasks: str | Sequence[str] | None) -> list[str]:
+    """Return the task names in a value of `--tasks`, blanks taken off."""
+    given = [tasks] if isinstance(tasks, str) else list(tasks or [])
+    return [name.strip() for item in given for name in item.split(",") if name.strip()]
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Make the folder of an output path and try to write there.
+
+    Raises:
+        OptionError: If that cannot be done; after a run it would be too late.
+    """
+    folder = path.parent if path.suffix == ".json" else path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OptionError(f"--output_path {path}: cannot write there ({error}); give a folder that is yours") from error
 
 
 def _raise(message: str) -> Any:
-    raise OptionError(f"--metadata: {message}")
+    raise OptionError(f"{message.removeprefix('argument ')}")

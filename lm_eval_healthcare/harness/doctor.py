@@ -18,7 +18,13 @@ from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.source import find_files, parse_source
 from lm_eval_healthcare.harness import stubs
-from lm_eval_healthcare.harness.options import ENVIRONMENT_PREFIX, option_names
+from lm_eval_healthcare.harness.options import (
+    ENVIRONMENT_PREFIX,
+    OptionError,
+    Options,
+    option_names,
+    unknown_variables,
+)
 from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
 
 if TYPE_CHECKING:
@@ -57,6 +63,7 @@ def diagnose() -> dict[str, Any]:
     problems += [
         f"{name}: {folder['path']} is not writable" for name, folder in cache.items() if not folder["writable"]
     ]
+    problems += unknown_variables() + _option_problems()
     data, data_problems = _data()
     return {
         "lm_eval_healthcare": lm_eval_healthcare.__version__,
@@ -94,6 +101,14 @@ def _version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _option_problems() -> list[str]:
+    try:
+        Options.from_metadata({})
+    except OptionError as error:
+        return [f"in the environment: {error}"]
+    return []
 
 
 def _version_problems() -> list[str]:
@@ -155,7 +170,7 @@ def _local_state(facts: Sequence[TaskFacts], folder: Path) -> dict[str, str]:
 
 
 def _cache_home() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 
 
 def _cache() -> dict[str, dict[str, Any]]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.tasks import TaskManager
 
 from lm_eval_healthcare import tasks_path
-from lm_eval_healthcare.data.catalogue import catalogue
 from lm_eval_healthcare.harness.options import OptionError
 
 if TYPE_CHECKING:
@@ -82,19 +81,16 @@ def _is_pack(name: str, manager: TaskManager, root: Path) -> bool:
     return Path(entry.yaml_path).is_relative_to(root)
 
 
-def pack_names() -> list[str]:
-    """Return the names of all tasks and groups of the pack."""
-    return [entry.name for entry in catalogue(tasks_path())]
-
-
 @contextlib.contextmanager
 def _quiet_overrides() -> Iterator[None]:
     """Keep the harness from warning, once per task, that the pack replaces a task: that is what it is for."""
-    names, log = frozenset(pack_names()), logging.getLogger("lm_eval.tasks._index")
+    root, log = tasks_path(), logging.getLogger("lm_eval.tasks._index")
 
     def other(record: logging.LogRecord) -> bool:
-        replaced = record.args[0] if isinstance(record.args, tuple) and record.args else None
-        return not (record.levelno == logging.WARNING and "overrides" in str(record.msg) and replaced in names)
+        if "overrides" not in str(record.msg) or not isinstance(record.args, tuple) or len(record.args) != 3:
+            return True
+        new = record.args[1]
+        return new is not None and not Path(str(new)).is_relative_to(root)
 
     log.addFilter(other)
     try:

@@ -29,6 +29,8 @@ class OpenEndedTask(HealthcareTask):
     Base models keep the task's stop string, without which they would go on to invent the next question.
     """
 
+    DECIDED_HERE = frozenset({"process_results", "metric_list"})
+
     _chat = False
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
@@ -52,6 +54,11 @@ class OpenEndedTask(HealthcareTask):
         given = dict(self.config.generation_kwargs or {})
         ours = "until" not in self._user_generation_kwargs and given.get("until") == _BLANK_LINE
         return {**given, "until": []} if self._chat and ours else {**given, "until": list(given.get("until") or [])}
+
+    def _warn_of_empty(self, empty: int, total: int) -> None:
+        if empty * 2 > total:
+            hint = "" if self._chat else "; a chat model needs --apply_chat_template"
+            logger.warning("%s: %d of %d answers are empty%s", self.task_name, empty, total, hint)
 
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
         names = self.options.metric_names(self.facts.languages)
@@ -90,6 +97,7 @@ class OpenEndedTask(HealthcareTask):
         )
         if count:
             self.reasons += scored.reasons
+            self._warn_of_empty(int(scored.empty.sum()), len(docs))
         self.metric_errors.update(scored.errors)
         for place, (doc, result) in enumerate(zip(docs, results, strict=True)):
             scores: dict[str, float] = {}

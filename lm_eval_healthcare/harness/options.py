@@ -53,8 +53,14 @@ class Options:
                 value = os.environ.get(ENVIRONMENT_PREFIX + name.upper()) or None
             if value is not None:
                 values[name] = _as_text(value)
+                if not values[name].strip():
+                    raise OptionError(f"{name}= is empty; give a value, or leave it out for the default")
         options = cls(**values)
         options.metric_names(("en",))
+        if (options.answers or "").startswith("~") and os.path.expanduser(options.answers or "") == options.answers:
+            raise OptionError(
+                f"answers={options.answers}: there is no such user's home here; give a folder by its path"
+            )
         if options.prompt not in PROMPTS:
             raise OptionError(f"prompt={options.prompt}: expected one of {', '.join(PROMPTS)}")
         return options
@@ -72,7 +78,7 @@ class Options:
 
 
 def _as_text(value: Any) -> str:
-    if value is False:  # how YAML reads `off`
+    if value is False or str(value).lower() == "off":  # YAML reads `off` as False
         return "off"
     return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
@@ -80,6 +86,13 @@ def _as_text(value: Any) -> str:
 def option_names() -> list[str]:
     """Return the names of all options."""
     return [option.name for option in fields(Options)]
+
+
+def unknown_variables() -> list[str]:
+    """Return one message for each environment variable that looks like an option and is none."""
+    known = {ENVIRONMENT_PREFIX + name.upper() for name in option_names()} | {ENVIRONMENT_PREFIX + "DEMO_MODEL"}
+    strange = sorted(name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
+    return [f"unknown environment variable {name}; the pack knows {', '.join(sorted(known))}" for name in strange]
 
 
 def unknown_options(names: Iterable[str], strict: bool) -> list[str]:

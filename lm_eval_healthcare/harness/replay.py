@@ -12,12 +12,14 @@ from lm_eval.evaluator import evaluate
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.loggers.utils import add_env_info, get_git_commit_hash
 
+from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.source import TaskData
+from lm_eval_healthcare.harness.command_line import refuse_unwritable
 from lm_eval_healthcare.harness.manager import build_task_manager, leaves
 from lm_eval_healthcare.scoring.answers import SavedRequest, SavedRun, read_run, same_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lm_eval.api.instance import Instance
 
@@ -83,7 +85,11 @@ class ReplayModel(LM):
 
 
 def score_saved_run(
-    folder: Path, output_path: Path | None, metadata: dict[str, Any], partial: bool = False
+    folder: Path,
+    output_path: Path | None,
+    metadata: dict[str, Any],
+    partial: bool = False,
+    include_path: Sequence[str] = (),
 ) -> tuple[Path, dict[str, Any]]:
     """Score saved answers and write results and samples in the harness's format.
 
@@ -93,6 +99,7 @@ def score_saved_run(
             into the folder itself.
         metadata: Options of the pack that win over those of the run, such as `metrics`.
         partial: Score what is there, even if answers of the run are missing.
+        include_path: The user's own task folders, if the run's are not known or have moved.
 
     Returns:
         The output path and the harness's results.
@@ -102,9 +109,10 @@ def score_saved_run(
     """
     saved = read_run(folder, partial)
     output = output_path or Path(saved.run.get("output_path") or folder)
+    refuse_unwritable(output)
     tracker = EvaluationTracker(output_path=str(output))
     with replaying(saved):
-        loaded = _load(saved, metadata)
+        loaded = _load(saved, metadata, include_path)
         results = evaluate(lm=ReplayModel(saved), task_dict=loaded, log_samples=True)
     assert results is not None
     _restore(results, saved)
@@ -123,15 +131,17 @@ def score_saved_run(
     return output, results
 
 
-def _load(saved: SavedRun, metadata: dict[str, Any]) -> Any:
+def _load(saved: SavedRun, metadata: dict[str, Any], include_path: Sequence[str]) -> Any:
     """Load the run's tasks and groups with the options that it had, as far as `metadata` does not change them."""
     recorded, arguments = saved.run.get("tasks", {}), saved.run.get("arguments") or {}
     first: dict[str, Any] = next(iter(recorded.values())) if recorded else {}
     known = {k: v for k, v in first.get("metadata", {}).items() if k not in ("version", "config_source")}
     options = {k: v for k, v in first.get("options", {}).items() if v is not None}
-    manager = build_task_manager(
-        arguments.get("include_path"), {**known, **options, **metadata}, include_defaults=False
-    )
+    folders = list(include_path) or arguments.get("include_path")
+    manager = build_task_manager(folders, {**known, **options, **metadata}, include_defaults=False)
+    unknown = sorted(name for name in saved.tasks if name not in manager.task_index)
+    if unknown:
+        raise DataError(f"the tasks {', '.join(unknown)} are not the pack's; name their folder with --include_path")
     asked = [name for name in arguments.get("tasks") or [] if set(leaves(manager, [name])) <= set(saved.tasks)]
     loaded = manager.load([*asked, *sorted(set(saved.tasks) - set(leaves(manager, asked)))])
     for name, task in loaded["tasks"].items():

@@ -6,16 +6,18 @@ import importlib.metadata
 import logging
 import os
 import re
+import shlex
 import sys
 import threading
 import weakref
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lm_eval_healthcare
-from lm_eval_healthcare.harness.command_line import output_path_of_command
+from lm_eval_healthcare.harness.command_line import arguments_of_command
 from lm_eval_healthcare.harness.ranks import from_first
 from lm_eval_healthcare.scoring.answers import SavedRequest, write_answers, write_run
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OFF = "off"
-_SECRET = re.compile(r"token|key|secret|passw|credential", re.IGNORECASE)
+_SECRET = re.compile(r"(?:^|_)(?:token|key|secret|password|passwd|credential)s?(?:$|_)", re.IGNORECASE)
 _local = threading.local()
 
 
@@ -48,14 +50,38 @@ def set_context(context: RunContext) -> None:
     _context = context
 
 
+class Answers(list):
+    """The answers to one request; the last one that the model owes a task makes the run save that task."""
+
+    def __init__(self, run: Run, task: str, needed: int) -> None:
+        """Belong to a task of a run, and need so many answers."""
+        super().__init__()
+        self._run, self._task, self._needed = run, task, needed
+        run.owed[task] += 1
+
+    def append(self, answer: Any) -> None:
+        """Take an answer from the evaluator."""
+        super().append(answer)
+        if len(self) == self._needed:
+            self._run.owed[self._task] -= 1
+            if not self._run.owed[self._task]:
+                save_answered(self._run)
+
+    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
+        """Travel between processes as a plain list."""
+        return list, (list(self),)
+
+
 class Run:
-    """The tasks whose requests one evaluation built together, and the name under which their answers are saved."""
+    """The tasks whose requests one evaluation built together, and the folder in which their answers are saved."""
 
     def __init__(self, world_size: int) -> None:
         """Choose a name that all ranks share."""
         name = f"{datetime.now():%Y-%m-%dT%H-%M-%S.%f}_{os.getpid()}"
         self.name: str = from_first(name, world_size)
-        self.saved = False
+        self.owed: Counter[str] = Counter()
+        self.saved: set[str] = set()
+        self._folder: Path | None = None
         self._tasks: list[weakref.ref[HealthcareTask]] = []
 
     @property
@@ -66,12 +92,34 @@ class Run:
     def takes(self, task: HealthcareTask) -> bool:
         """Say whether a task whose requests are being built can belong to this run: the model has not yet answered."""
         others = self.tasks
+        if len(others) < len(self._tasks):  # an evaluation that died has left them
+            return False
         begun = any(instance.resps for other in others for instance in other.instances or [])
         return not self.saved and not begun and all(other.task_name != task.task_name for other in others)
 
     def add(self, task: HealthcareTask) -> None:
-        """Take a task in."""
+        """Take a task in, and watch the answers to its requests."""
         self._tasks.append(weakref.ref(task))
+        for instance in task.instances or []:
+            instance.resps = Answers(self, task.task_name, max(1, instance.repeats or 1))
+
+    def save(self, tasks: list[HealthcareTask]) -> Path | None:
+        """Write the answers of tasks into the first folder that takes them, which later tasks then share.
+
+        Returns:
+            The folder, or None if no folder took them.
+        """
+        names = ", ".join(sorted(task.task_name for task in tasks))
+        for base in [self._folder] if self._folder else _bases(tasks[0]):
+            folder = self._folder or base / self.name
+            try:
+                _write(folder, tasks, [task for task in self.tasks if task.task_name in self.saved])
+            except Exception as error:
+                logger.warning("answers of %s could not be saved in %s: %s", names, folder, error)
+                continue
+            self._folder = folder
+            return folder
+        return None
 
 
 def join_run(task: HealthcareTask) -> Run:
@@ -83,36 +131,35 @@ def join_run(task: HealthcareTask) -> Run:
     return run
 
 
-def save_pending(run: Run | None) -> None:
-    """Save the answers of every task of a run, once, when the first of them is about to be scored.
+def save_answered(run: Run | None) -> None:
+    """Save the answers of every task of a run that is answered and not yet saved.
 
-    Whatever goes wrong with one folder is reported and the next is tried; it never stops a run that could still print
-    its scores.
+    Called when the evaluator has handed out the last answer of a task, so that texts are on disk before
+    log-likelihoods are computed, and again before the first task is scored. Whatever goes wrong is reported; it never
+    stops a run that could still print its scores.
     """
-    if run is None or run.saved:
+    if run is None:
         return
-    run.saved = True
-    tasks = [task for task in run.tasks if task.answered and task.options.answers != OFF and not task.replaying]
+    tasks = [task for task in run.tasks if task.answered and task.task_name not in run.saved]
+    tasks = [task for task in tasks if task.options.answers != OFF and not task.replaying]
     if not tasks:
         return
     names = ", ".join(sorted(task.task_name for task in tasks))
-    for folder in _folders(tasks[0], run.name):
-        try:
-            _write(folder, tasks)
-        except Exception as error:
-            logger.warning("answers of %s could not be saved in %s: %s", names, folder, error)
-            continue
-        logger.info(
-            "answers of %s are saved in %s; if scoring stops, nothing is lost: lm-eval-healthcare score %s",
-            names, folder, folder,
-        )  # fmt: skip
+    first = not run.saved
+    folder = run.save(tasks)
+    run.saved |= {task.task_name for task in tasks}
+    if folder is None:
+        logger.error("answers of %s are NOT on disk; the run goes on. Free space, or name a folder: answers=DIR", names)
         return
-    logger.error("answers of %s are NOT on disk; scoring goes on. Free space, or name a folder: answers=DIR", names)
+    command = f"lm-eval-healthcare score {shlex.quote(str(folder))}"
+    if first:
+        logger.info("answers are saved in %s before they are scored; if the run stops: %s", folder, command)
+    logger.debug("answers of %s are saved", names)
 
 
-def _write(folder: Path, tasks: list[HealthcareTask]) -> None:
+def _write(folder: Path, tasks: list[HealthcareTask], before: list[HealthcareTask]) -> None:
     if tasks[0].rank == 0:
-        write_run(folder, _describe(tasks))
+        write_run(folder, _describe([*before, *tasks]))
     for task in tasks:
         requests = (_saved_request(instance, task.row_number(instance.doc_id)) for instance in task.instances)
         write_answers(folder, task.task_name, requests, rank=task.rank)
@@ -134,7 +181,7 @@ def _describe(tasks: list[HealthcareTask]) -> dict[str, Any]:
     return without_secrets(
         {
             "date": datetime.now().astimezone().isoformat(),
-            "arguments": _context.arguments,
+            "arguments": _context.arguments or arguments_of_command(sys.argv),
             "output_path": _output_path(),
             "lm_eval_version": importlib.metadata.version("lm_eval"),
             "lm_eval_healthcare_version": lm_eval_healthcare.__version__,
@@ -164,17 +211,19 @@ def without_secrets(value: Any, name: str = "") -> Any:
     return "(hidden)" if value and isinstance(value, str) and _SECRET.search(name) else value
 
 
-def _folders(task: HealthcareTask, name: str) -> list[Path]:
+def _bases(task: HealthcareTask) -> list[Path]:
     """The folders to try, best first."""
-    bases = [Path(task.options.answers).expanduser()] if task.options.answers else []
+    bases = [task.options.answers] if task.options.answers else []
     output = _output_path()
     if output:
         path = Path(output)
-        bases.append((path.parent if path.suffix == ".json" else path) / "answers")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lm_eval_healthcare"
-    return [base / name for base in [*bases, cache / "answers"]]
+        bases.append(str((path.parent if path.suffix == ".json" else path) / "answers"))
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    bases.append(os.path.join(cache, "lm_eval_healthcare", "answers"))
+    return [Path(os.path.abspath(os.path.expanduser(base))) for base in bases]
 
 
 def _output_path() -> str | None:
     """The run's output path: as `run` was told, or as the harness's own command line has it."""
-    return _context.output_path or output_path_of_command(sys.argv)
+    path = _context.output_path or arguments_of_command(sys.argv).get("output_path")
+    return os.path.abspath(path) if path else None

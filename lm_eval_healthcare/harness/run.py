@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import logging
+import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lm_eval.tasks
@@ -15,9 +17,15 @@ from lm_eval._cli import HarnessCLI
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from lm_eval_healthcare.harness import rescue
-from lm_eval_healthcare.harness.command_line import metadata_from_arguments, start_logging, take_out
+from lm_eval_healthcare.harness.command_line import (
+    metadata_from_arguments,
+    refuse_unwritable,
+    split_names,
+    start_logging,
+    take_out,
+)
 from lm_eval_healthcare.harness.manager import build_task_manager, needs_harness_index, user_folders
-from lm_eval_healthcare.harness.options import OptionError, unknown_options
+from lm_eval_healthcare.harness.options import OptionError, unknown_options, unknown_variables
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
@@ -73,10 +81,16 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
         args.include_path = [str(folder) for folder in user_folders([*folders, *_configured_folders(args)])]
         with contextlib.redirect_stdout(io.StringIO()):  # from_cli prints a --config file; it will do so again
             config = EvaluatorConfig.from_cli(args)
-        names = _names(config.tasks)
+        names = split_names(config.tasks)
+        args.tasks = ",".join(names)
         manager = _manager(names, args.include_path, config.metadata or {})
         _refuse_unknown_options(config, names, manager)
         loaded = preload(manager, names, config.num_fewshot)
+        _check_selection(config, loaded)
+        if config.samples:  # the harness numbers selected rows in their own order, and labels them in the given one
+            args.samples = json.dumps({task: sorted(set(rows)) for task, rows in config.samples.items()})
+        if config.output_path:
+            refuse_unwritable(Path(config.output_path))
     except ValueError as error:  # no model is loaded yet: the message alone is what a user needs
         raise OptionError(str(error)) from error
     rescue.set_context(rescue.RunContext(output_path=config.output_path, arguments=_recorded(config)))
@@ -138,11 +152,6 @@ def _manager(names: Sequence[str], folders: Sequence[str], metadata: dict[str, A
     return manager
 
 
-def _names(tasks: str | Sequence[str] | None) -> list[str]:
-    given = [tasks] if isinstance(tasks, str) else list(tasks or [])
-    return [name.strip() for item in given for name in item.split(",") if name.strip()]
-
-
 def _configured_folders(args: argparse.Namespace) -> list[str]:
     if not getattr(args, "config", None):
         return []
@@ -153,9 +162,21 @@ def _configured_folders(args: argparse.Namespace) -> list[str]:
 def _refuse_unknown_options(config: EvaluatorConfig, names: Sequence[str], manager: TaskManager) -> None:
     """Only where all tasks are the pack's is an unknown key surely a mistake: other tasks have options of their own."""
     given = set(config.metadata or {}) - set(config.model_args or {})  # the harness has merged the two
-    problems = unknown_options(sorted(given), strict=not needs_harness_index(names, manager))
+    problems = unknown_options(sorted(given), strict=not needs_harness_index(names, manager)) + unknown_variables()
     if problems:
         raise OptionError("\n".join(problems))
+
+
+def _check_selection(config: EvaluatorConfig, loaded: dict[str, Any]) -> None:
+    if config.limit is not None and config.limit <= 0:
+        raise OptionError(f"--limit {config.limit}: give a number of rows above 0, or a share between 0 and 1")
+    for task, rows in (config.samples or {}).items():
+        if loaded and task not in loaded:
+            raise OptionError(f"--samples names {task!r}, which is not run; tasks are {', '.join(loaded)}")
+        count = len(loaded[task].eval_docs) if loaded else None
+        wrong = [row for row in rows if not isinstance(row, int) or row < 0 or (count is not None and row >= count)]
+        if wrong or not rows:
+            raise OptionError(f"--samples of {task}: {wrong or 'nothing'} given; rows are 0 to {count and count - 1}")
 
 
 def _recorded(config: EvaluatorConfig) -> dict[str, Any]:
@@ -163,7 +184,10 @@ def _recorded(config: EvaluatorConfig) -> dict[str, Any]:
         "model", "model_args", "tasks", "metadata", "num_fewshot", "limit", "samples", "gen_kwargs", "include_path",
         "apply_chat_template", "fewshot_as_multiturn", "system_instruction", "seed", "batch_size", "device",
     )  # fmt: skip
-    return {key: getattr(config, key, None) for key in keys}
+    recorded = {key: getattr(config, key, None) for key in keys}
+    recorded["tasks"] = split_names(config.tasks)
+    recorded["include_path"] = [os.path.abspath(folder) for folder in config.include_path or []]
+    return recorded
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lm_eval_healthcare import tasks_path
-from lm_eval_healthcare.data.catalogue import catalogue
+from lm_eval_healthcare.data.catalogue import CatalogueEntry, catalogue, facts_from_config, read_yaml
 from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
 
@@ -121,7 +121,26 @@ def state() -> StubState:
 
 
 def _stubs() -> dict[str, str]:
-    return {entry.name: f"{_MARK}\ninclude: {json.dumps(os.fspath(entry.file))}\n" for entry in catalogue(tasks_path())}
+    stubs = {}
+    for entry in catalogue(tasks_path()):
+        text = f"{_MARK}\ninclude: {json.dumps(os.fspath(entry.file))}\n"
+        if entry.kind == "task":
+            text += f"tag: {json.dumps(_tags(entry))}\n"
+        stubs[entry.name] = text
+    return stubs
+
+
+def _tags(entry: CatalogueEntry) -> list[str]:
+    """The pack's tags and those of the harness's task that it replaces: groups such as `mmlu` are made of tags."""
+    harness = facts_from_config(entry.config).harness
+    configs = [entry.config]
+    if harness and (HARNESS_TASKS / harness).is_file():
+        configs.append(read_yaml(HARNESS_TASKS / harness))
+    tags: list[str] = []
+    for config in configs:
+        given = config.get("tag") or []
+        tags += [given] if isinstance(given, str) else given
+    return list(dict.fromkeys(tags))
 
 
 def _remove_leftovers(folder: Path) -> None:

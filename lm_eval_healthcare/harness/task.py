@@ -15,7 +15,7 @@ from lm_eval_healthcare.data.catalogue import SECTION, facts_from_config
 from lm_eval_healthcare.harness import aggregation, breakdown, replay, rescue
 from lm_eval_healthcare.harness.logs import join_harness_log
 from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options
-from lm_eval_healthcare.harness.prompts import apply_prompt
+from lm_eval_healthcare.harness.prompts import apply_prompt, own_keys
 from lm_eval_healthcare.harness.ranks import gather
 from lm_eval_healthcare.harness.rows import answer_key, as_dataset, usable_examples
 
@@ -48,7 +48,13 @@ class ScoredDocument(dict):
 
 
 class HealthcareTask(ConfigurableTask):
-    """A task of the pack. Use `OpenEndedTask` or `MultipleChoiceTask` in a YAML's `class:`."""
+    """A task of the pack. Use `OpenEndedTask` or `MultipleChoiceTask` in a YAML's `class:`.
+
+    Attributes:
+        DECIDED_HERE: Keys of a YAML that have no effect, since the class sets them.
+    """
+
+    DECIDED_HERE: frozenset[str] = frozenset({"process_results"})
 
     def __init__(self, config: dict[str, Any]) -> None:
         """Read the options, set the wording, load the rows and resolve the metrics.
@@ -70,7 +76,11 @@ class HealthcareTask(ConfigurableTask):
             logger.warning("%s: %s", self.facts.name, message)
         for key in ("class", SECTION):
             config.pop(key, None)
-        self.wording = apply_prompt(config, self.facts, self.options.prompt)
+        own = own_keys(metadata.get("config_source"))
+        self.wording = apply_prompt(config, self.facts, self.options.prompt, own)
+        self._refuse_what_is_replaced(own)
+        if replay.saved_requests(self.facts.name) is not None:
+            config.pop("process_docs", None)  # saved rows have been through it
         self.metric_names = self._resolve_metrics(config)
         self.rank, self.world_size = 0, 1
         self._selected: list[int] = []
@@ -87,6 +97,15 @@ class HealthcareTask(ConfigurableTask):
         self._add_breakdown_metrics()
         if self.config.num_fewshot:
             self.prepare_fewshot(self.config.num_fewshot)
+
+    def _refuse_what_is_replaced(self, own: set[str]) -> None:
+        """Tell a user whose YAML sets something that the class decides, instead of ignoring it."""
+        replaced = sorted(own & self.DECIDED_HERE)
+        if replaced:
+            raise OptionError(
+                f"{self.facts.name}: the YAML sets {', '.join(replaced)}, which this kind of task decides itself. "
+                "Choose metrics with --metadata metrics=..., or write a plain task without `class` and `healthcare`"
+            )
 
     def _forget_scores(self) -> None:
         """Start anew: nothing of an earlier run of this object may reach the next."""
@@ -216,7 +235,7 @@ class HealthcareTask(ConfigurableTask):
     def apply_filters(self) -> None:
         """Save all answers, filter them, and score the whole task in one batch."""
         self._clean_answers()
-        rescue.save_pending(self._run)
+        rescue.save_answered(self._run)
         super().apply_filters()
         self._clean_filtered()
         if "bypass" in self._metric_fn_list:

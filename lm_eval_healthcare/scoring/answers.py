@@ -14,6 +14,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.schema import without_lone_surrogates
@@ -81,7 +82,7 @@ def write_answers(folder: Path, task: str, requests: Iterable[SavedRequest], ran
         OSError: If the disk is full or the folder not writable; nothing half-written stays under the final name.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (f"{task}.jsonl" if rank == 0 else f"{task}.rank{rank}.jsonl")
+    path = folder / f"{_stem(task, rank)}.jsonl"
     _write_whole(
         path, (json.dumps(without_lone_surrogates(asdict(r)), ensure_ascii=False, default=str) for r in requests)
     )
@@ -110,7 +111,7 @@ def read_run(folder: Path, partial: bool = False) -> SavedRun:
         _refuse_incomplete(saved, {file.stem for file in files})
     for file in files:
         match = _RANK.match(file.stem)
-        task = match["task"] if match else file.stem
+        task = unquote(match["task"] if match else file.stem)
         lines = file.read_text("utf-8").split("\n")
         saved.tasks.setdefault(task, []).extend(
             _request(_parse(line, f"{file}, line {n}"), f"{file}, line {n}")
@@ -124,9 +125,14 @@ def read_run(folder: Path, partial: bool = False) -> SavedRun:
     return saved
 
 
+def _stem(task: str, rank: int) -> str:
+    """A task's file name; a name such as `my/task` is made safe for files."""
+    return quote(task, safe="") + (f".rank{rank}" if rank else "")
+
+
 def _refuse_incomplete(saved: SavedRun, found: set[str]) -> None:
     ranks = range(int(saved.run.get("world_size") or 1))
-    wanted = {task if rank == 0 else f"{task}.rank{rank}" for task in saved.run.get("tasks", {}) for rank in ranks}
+    wanted = {_stem(task, rank) for task in saved.run.get("tasks", {}) for rank in ranks}
     if wanted - found and found:
         raise DataError(
             f"{saved.folder}: the answers in {', '.join(sorted(wanted - found))} are missing; the run ended before "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -66,6 +67,20 @@ def test_csv_brings_numbers_back(tmp_path: Path) -> None:
     datasets.Dataset.from_list(wanted).to_csv(tmp_path / "careqa_en.csv", index=False)
     found = load(FACTS["careqa_en"], folder(tmp_path)).splits["test"]
     assert [(r["cop"], r["year"]) for r in found] == [(r["cop"], r["year"]) for r in wanted]
+
+
+def test_structs_in_a_csv(tmp_path: Path) -> None:
+    wanted = rows("pubmedqa", "test")
+    for header, cell in (
+        ("context.contexts", lambda row: json.dumps(row["context"]["contexts"])),
+        ("context", lambda row: json.dumps(row["context"])),
+    ):
+        with (tmp_path / "pubmedqa.csv").open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["pubid", "question", header, "final_decision"])
+            writer.writerows([r["pubid"], r["question"], cell(r), r["final_decision"]] for r in wanted)
+        found = load(FACTS["pubmedqa"], folder(tmp_path)).splits["test"]
+        assert [r["context"]["contexts"] for r in found] == [r["context"]["contexts"] for r in wanted]
 
 
 def test_one_file_a_split_and_shards(tmp_path: Path) -> None:

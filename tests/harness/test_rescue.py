@@ -21,6 +21,7 @@ from scripted import ScriptedModel, evaluate
 from lm_eval_healthcare import task_manager, tasks_path
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.harness import rescue
+from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.replay import score_saved_run
 from lm_eval_healthcare.scoring import answers as answers_module
 from lm_eval_healthcare.scoring.answers import SavedRequest, read_run, write_answers, write_run
@@ -103,9 +104,8 @@ def test_all_tasks_are_saved_before_the_first_is_scored(tmp_path: Path, caplog: 
     (folder,) = tmp_path.iterdir()
     assert {path.name for path in folder.iterdir()} == {"run.json", "careqa_open.jsonl", "medtext.jsonl"}
     messages = [record.getMessage() for record in caplog.records]
-    saved = next(i for i, m in enumerate(messages) if "are saved in" in m)
+    (saved,) = [i for i, m in enumerate(messages) if "are saved in" in m]
     assert not any(m.startswith("scoring") for m in messages[:saved])
-    assert "careqa_open, medtext" in messages[saved]
 
 
 def test_a_full_disk_is_told_and_scores_come_out(
@@ -181,10 +181,10 @@ def test_answers_of_a_run_that_died_are_not_mixed_into_the_next(tmp_path: Path) 
     with pytest.raises(RuntimeError, match="the GPU is gone"):
         simple_evaluate(model=Dying(["OLD ANSWER"]), tasks=list(tasks), task_manager=manager)
     evaluate("careqa_open", ScriptedModel(["NEW ANSWER"]), metadata={"metrics": "bleu", "answers": str(tmp_path)})
-    (folder,) = tmp_path.iterdir()
-    saved = read_run(folder).tasks
-    assert set(saved) == {"careqa_open"}
-    assert {resp for r in saved["careqa_open"] for resp in r.resps} == {"NEW ANSWER"}
+    runs = [read_run(folder).tasks for folder in sorted(tmp_path.iterdir())]
+    assert [set(run) for run in runs] == [{"careqa_open"}, {"careqa_open"}]
+    answers = [{resp for request in run["careqa_open"] for resp in request.resps} for run in runs]
+    assert answers == [{"OLD ANSWER"}, {"NEW ANSWER"}]
     assert kept
 
 
@@ -251,6 +251,71 @@ def test_incomplete_answers_are_refused(tmp_path: Path, cli: Callable[..., Any])
     done = cli("score", str(folder), "--partial", "-o", str(tmp_path / "again"))
     assert done.returncode == 0, done.stderr
     assert set(results_of(tmp_path / "again")["results"]) == {"careqa_open"}
+
+
+def test_texts_are_on_disk_before_log_likelihoods_are_computed(tmp_path: Path) -> None:
+    seen = []
+
+    class Watching(ScriptedModel):
+        def loglikelihood(self, requests: list[Any]) -> Any:
+            seen.extend(path.name for path in tmp_path.glob("*/*"))
+            raise KeyboardInterrupt
+
+    metadata = {"data": "sample", "metrics": "bleu", "answers": str(tmp_path)}
+    manager = task_manager(metadata=metadata, include_defaults=False)
+    with pytest.raises(KeyboardInterrupt):
+        simple_evaluate(model=Watching(["text"]), tasks=["careqa_open", "careqa_en"], task_manager=manager)
+    assert set(seen) == {"run.json", "careqa_open.jsonl"}
+    (folder,) = tmp_path.iterdir()
+    _, results = score_saved_run(folder, tmp_path / "again", {})
+    assert set(results["results"]) == {"careqa_open"}
+
+
+def test_another_task_that_fails_first_costs_no_answer(tmp_path: Path) -> None:
+    """A task of somebody else, listed first, whose scoring raises."""
+    folder = tmp_path / "user"
+    file = write_jsonl(folder / "rows.jsonl", [{"q": "q", "a": "a"}])
+    (folder / "utils.py").write_text("def fail(doc, results):\n    raise RuntimeError('theirs')\n")
+    (folder / "aaa.yaml").write_text(
+        f"task: aaa\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {file}}}}}\ntest_split: test\n"
+        "output_type: generate_until\ndoc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {until: [x]}\n"
+        "process_results: !function utils.fail\nmetric_list: [{metric: m, aggregation: mean, higher_is_better: true}]\n"
+    )
+    metadata = {"data": "sample", "metrics": "bleu", "answers": str(tmp_path / "answers")}
+    manager = task_manager(include_path=folder, metadata=metadata, include_defaults=False)
+    with pytest.raises(RuntimeError, match="theirs"):
+        simple_evaluate(model=ScriptedModel(["text"]), tasks=["aaa", "careqa_open"], task_manager=manager)
+    (saved,) = (tmp_path / "answers").iterdir()
+    assert len(read_run(saved).tasks["careqa_open"]) == 10
+
+
+def test_a_users_task_is_scored_again_as_it_was(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    """Rows that went through a user's process_docs, a name with a slash, another directory: the same scores."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    (folder / "utils.py").write_text("def half(rows):\n    return rows.select(range(len(rows) // 2))\n")
+    (folder / "mine.yaml").write_text(
+        f"include: {tasks_path() / 'careqa' / 'careqa_en.yaml'}\ntask: my/half\nprocess_docs: !function utils.half\n"
+    )
+    arguments = ["run", "--model", "dummy", "--tasks", "my/half", "--include_path", "user", "--metadata", "data=sample"]
+    done = cli(*arguments, "--output_path", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (saved,) = (tmp_path / "out" / "answers").iterdir()
+    (tmp_path / "elsewhere").mkdir()
+    again = cli("score", str(saved), "-o", str(tmp_path / "again"), cwd=tmp_path / "elsewhere")
+    assert again.returncode == 0, again.stderr
+    first, second = results_of(tmp_path / "out"), results_of(tmp_path / "again")
+    assert first["results"] == second["results"]
+    assert first["results"]["my/half"]["sample_len"] == 6
+
+
+def test_no_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    metadata = {"metrics": "bleu", "answers": str(tmp_path)}
+    evaluate("careqa_open", ScriptedModel(["x"]), metadata=metadata)
+    with pytest.raises(OptionError, match="answers=~nobody_at_all/x: there is no such user's home"):
+        evaluate("careqa_open", ScriptedModel(["x"]), metadata={**metadata, "answers": "~nobody_at_all/x"})
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_repeats_survive(tmp_path: Path) -> None:

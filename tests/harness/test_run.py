@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from lm_eval_healthcare import metrics, task_manager, tasks_path
-from lm_eval_healthcare.harness.command_line import output_path_of_command, take_out
+from lm_eval_healthcare.harness.command_line import arguments_of_command, take_out
 from lm_eval_healthcare.harness.manager import needs_harness_index
 from lm_eval_healthcare.harness.options import OptionError
+from lm_eval_healthcare.sample import rows_path
 from support import results_of, samples_of, write_jsonl
 
 USER_TASK = """\
@@ -54,6 +55,57 @@ def test_the_interface(tmp_path: Path, cli: Callable[..., Any]) -> None:
     assert "indexing the harness's own tasks" not in done.stderr
 
 
+def test_blanks_between_names_and_samples_in_any_order(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    done = cli(
+        "run", "--model", "dummy", "--tasks", "careqa_open, medtext", "--metadata", "data=sample", "metrics=bleu",
+        "--samples", '{"careqa_open": [5, 0, 2, 5], "medtext": [1]}', "--output_path", str(tmp_path), "--log_samples",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (rows_path() / "careqa_open" / "test.jsonl").open(encoding="utf-8")]
+    samples = samples_of(tmp_path, "careqa_open")
+    assert [sample["doc_id"] for sample in samples] == [0, 2, 5]
+    assert [sample["doc"]["question"] for sample in samples] == [rows[i]["question"] for i in (0, 2, 5)]
+
+
+def test_a_misspelt_environment_variable(cli: Callable[..., Any]) -> None:
+    done = cli("run", "--model", "dummy", "--tasks", "careqa_en", env={"LM_EVAL_HEALTHCARE_METRIC": "bleu"})
+    assert done.returncode == 2
+    assert "unknown environment variable LM_EVAL_HEALTHCARE_METRIC" in done.stderr
+
+
+def include_of(pack_file: str, extra: str) -> str:
+    return f"include: {tasks_path() / pack_file}\ntask: mine\n{extra}"
+
+
+def test_a_users_wording_wins_and_is_recorded(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(include_of("careqa/careqa_open.yaml", 'description: "MINE: "\n'))
+    for prompt in ("harness", "pack"):
+        metadata = {"data": "sample", "prompt": prompt}
+        manager = task_manager(include_path=tmp_path, metadata=metadata, include_defaults=False)
+        task = manager.load(["mine"])["tasks"]["mine"]
+        assert task.wording == "user"
+        assert task.fewshot_context(task.eval_docs[0], 0).startswith("MINE: ")
+        assert len(task.eval_docs) == 10, "rows of the included task serve the renamed one"
+
+
+@pytest.mark.parametrize("extra", ["metric_list: [{metric: exact_match}]\n", "process_results: x\n"])
+def test_what_a_users_yaml_cannot_set_is_told(tmp_path: Path, extra: str) -> None:
+    (tmp_path / "mine.yaml").write_text(include_of("careqa/careqa_open.yaml", extra))
+    manager = task_manager(include_path=tmp_path, metadata={"data": "sample"}, include_defaults=False)
+    with pytest.raises(OptionError, match="which this kind of task decides itself"):
+        manager.load(["mine"])
+
+
+def test_a_users_task_that_replaces_one_of_the_packs_is_told(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    """Case b25."""
+    user_folder(tmp_path / "1", "careqa_en")
+    done = cli("run", "--model", "dummy", "--tasks", "careqa_en", "--include_path", str(tmp_path / "1"), "--limit", "1")
+    assert done.returncode == 0, done.stderr
+    warnings = [line for line in done.stderr.splitlines() if "overrides existing task" in line]
+    assert len(warnings) >= 1
+    assert all("careqa_en" in line for line in warnings)
+
+
 def test_several_include_paths_and_the_harness_index(tmp_path: Path, cli: Callable[..., Any]) -> None:
     first, second = user_folder(tmp_path / "1", "my_first"), user_folder(tmp_path / "2", "my_second")
     done = cli(
@@ -78,6 +130,9 @@ def test_a_config_file(tmp_path: Path, cli: Callable[..., Any]) -> None:
     assert set(results_of(tmp_path / "out")["results"]) == {"careqa_open", "my_first"}
 
 
+SAMPLE = ["--tasks", "careqa_open", "--metadata", "data=sample"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -93,6 +148,18 @@ def test_a_config_file(tmp_path: Path, cli: Callable[..., Any]) -> None:
         (["--tasks", "careqa_open", "--include_path", "/no/such/folder"], "no such folder"),
         (["--tasks", "careqa_en,healthcare_mcqa", "--metadata", "data=sample"], "Duplicate task 'careqa_en'"),
         (["--tasks", "careqa_open", "--metadata", "data=sample", "--log_samples"], "--output_path"),
+        (["--tasks", "careqa_open", "--metadata", "data="], "data= is empty"),
+        (["--tasks", "careqa_open", "--metadata", "data=~nobody_at_all/x"], "expected 'hub', 'sample' or an existing"),
+        (["--tasks", "careqa_open", "--metadata", "data=sample", "--limit", "0"], "--limit 0"),
+        (
+            ["--tasks", "careqa_open", "--metadata", "data=sample", "--samples", '{"careqa_open": [10]}'],
+            "rows are 0 to 9",
+        ),
+        (
+            ["--tasks", "careqa_open", "--metadata", "data=sample", "--samples", '{"medtext": [1]}'],
+            "'medtext', which is not",
+        ),
+        (["--tasks", "careqa_open", "--metadata", "data=sample", "--output_path", "/proc/x"], "cannot write there"),
         ([], "no --tasks given"),
     ],
 )
@@ -143,14 +210,19 @@ def test_include_paths_are_taken_out() -> None:
         take_out(["--include_path", "--tasks"], "--include_path")
 
 
-def test_the_output_path_of_the_plain_command(tmp_path: Path) -> None:
+def test_what_the_plain_command_was_given(tmp_path: Path) -> None:
     config = tmp_path / "run.yaml"
-    config.write_text("output_path: from/config\n")
-    assert output_path_of_command(["/bin/lm_eval", "run", "--tasks", "x", "-o", "out"]) == "out"
-    assert output_path_of_command(["lm-eval", "--output_path=out", "--unknown", "1"]) == "out"
-    assert output_path_of_command(["lm_eval", "--config", str(config)]) == "from/config"
-    assert output_path_of_command(["lm_eval", "--config", "none.yaml"]) is None
-    assert output_path_of_command(["my_script.py", "--output_path", "mine"]) is None
+    config.write_text("output_path: from/config\ntasks: [a, b]\n")
+    found = arguments_of_command(["/bin/lm_eval", "run", "--tasks", "x,y", "z", "-o", "out", "--model", "hf", "-w"])
+    assert found == {"tasks": ["x", "y", "z"], "output_path": "out", "model": "hf"}
+    assert arguments_of_command(["lm-eval", "--output_path=out", "--unknown", "1"]) == {"output_path": "out"}
+    assert arguments_of_command(["lm_eval", "--config", str(config)]) == {
+        "output_path": "from/config",
+        "tasks": ["a", "b"],
+    }
+    assert arguments_of_command(["lm_eval", "--config", "none.yaml"]) == {}
+    assert arguments_of_command(["my_script.py", "--output_path", "mine"]) == {}
+    assert arguments_of_command(["lm_eval", "--include_path", "x"])["include_path"] == [str(Path("x").absolute())]
 
 
 def test_when_the_harness_index_is_needed() -> None:

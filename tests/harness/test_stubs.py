@@ -85,12 +85,22 @@ def test_an_editable_install(tmp_path: Path) -> None:
     assert "Error loading evaluation metrics" in done.stderr, "the harness's own version is back"
 
 
+def tags_of(environment: Environment) -> dict[str, list[str]]:
+    """Every tag of the environment's harness with its tasks."""
+    code = (
+        "import json; from lm_eval.tasks import TaskManager; t = TaskManager(); "
+        "print(json.dumps({n: sorted(t.task_index[n].tags) for n in t.all_tags}))"
+    )
+    return json.loads(environment.call("python", "-c", code).stdout)
+
+
 def test_the_unmodified_command_runs_the_pack(environment: Environment, tmp_path: Path) -> None:
     names = {entry.name for entry in catalogue(tasks_path())}
     path = Path(environment.call("lm-eval-healthcare", "path").stdout.strip())
     assert (path / "careqa" / "careqa_open.yaml").is_file()
     assert path.is_relative_to(environment.folder.parent)
     before = {task["name"]: task for task in environment.doctor()["tasks"]}
+    tags = tags_of(environment)
     assert set(before) == names
     assert before["careqa_open"]["owner"] == "harness"
     assert before["healthcare_mcqa"]["owner"] == "nobody"
@@ -99,6 +109,10 @@ def test_the_unmodified_command_runs_the_pack(environment: Environment, tmp_path
         assert environment.call("lm-eval-healthcare", "enable").returncode == 0
     after = environment.doctor()
     assert after["problems"] == []
+    # Groups such as `mmlu` are made of tags: the pack's tasks must stay in those of the tasks they replace.
+    enabled = tags_of(environment)
+    assert {name: set(members) <= set(enabled[name]) for name, members in tags.items()} == dict.fromkeys(tags, True)
+    assert "mmlu_anatomy" in enabled["mmlu_stem_tasks"]
     assert {task["owner"] for task in after["tasks"]} == {"pack"}
     assert all(stubs.STUB_FOLDER in task["file"] for task in after["tasks"])
 
