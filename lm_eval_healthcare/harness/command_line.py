@@ -48,7 +48,8 @@ def metadata_from_arguments(values: Sequence[str]) -> dict[str, Any]:
     try:
         parsed = parser.parse_args(["--metadata", *values]).metadata
     except (argparse.ArgumentError, ValueError) as error:
-        raise OptionError(f"{error}. Write key=value, or one JSON object") from error
+        given = " ".join(values)
+        raise OptionError(f"--metadata {given}: write key=value items, or one JSON object ({error})") from error
     return dict(parsed or {})
 
 
@@ -137,4 +138,4 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def _raise(message: str) -> Any:
-    raise OptionError(f"{message.removeprefix('argument ')}")
+    raise ValueError(message.removeprefix("argument --metadata: "))
