@@ -81,7 +81,7 @@ class Run:
         self.name: str = from_first(name, world_size)
         self.owed: Counter[str] = Counter()
         self.saved: set[str] = set()
-        self._folder: Path | None = None
+        self.folder: Path | None = None
         self._tasks: list[weakref.ref[HealthcareTask]] = []
 
     @property
@@ -110,14 +110,14 @@ class Run:
             The folder, or None if no folder took them.
         """
         names = ", ".join(sorted(task.task_name for task in tasks))
-        for base in [self._folder] if self._folder else _bases(tasks[0]):
-            folder = self._folder or base / self.name
+        for base in [self.folder] if self.folder else _bases(tasks[0]):
+            folder = self.folder or base / self.name
             try:
                 _write(folder, tasks, [task for task in self.tasks if task.task_name in self.saved])
             except Exception as error:
                 logger.warning("answers of %s could not be saved in %s: %s", names, folder, error)
                 continue
-            self._folder = folder
+            self.folder = folder
             return folder
         return None
 
@@ -145,7 +145,7 @@ def save_answered(run: Run | None) -> None:
     if not tasks:
         return
     names = ", ".join(sorted(task.task_name for task in tasks))
-    first = not run.saved
+    first = run.folder is None
     folder = run.save(tasks)
     run.saved |= {task.task_name for task in tasks}
     if folder is None:
