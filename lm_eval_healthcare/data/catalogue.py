@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 SECTION = "healthcare"
 _KNOWN_KEYS = {
-    "name",
-    "benchmark", "languages", "licence", "gated", "rows", "id", "columns", "breakdown", "harness", "pack",
-    "splits_from",
+    "name", "benchmark", "languages", "licence", "gated", "credentialed", "rows", "id", "columns", "breakdown",
+    "harness", "harness_template", "pack", "shape", "prepare", "readers", "read", "flat_split", "options",
 }  # fmt: skip
 
 
@@ -30,6 +29,34 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("!function", lambda loader, node: str(node.value))
+
+
+@dataclass(frozen=True)
+class TaskOption:
+    """Something that can be chosen for one task at run time.
+
+    Attributes:
+        name: The option's name in `--metadata`.
+        help: One sentence for users.
+        values: The allowed values, the default first; empty for free text.
+        default: The value if none is given.
+    """
+
+    name: str
+    help: str
+    values: tuple[str, ...]
+    default: str
+
+    def choose(self, given: str | None) -> str:
+        """Return the value that is used.
+
+        Raises:
+            ValueError: If the value is not allowed.
+        """
+        value = self.default if given is None else given
+        if self.values and value not in self.values:
+            raise ValueError(f"{self.name}={value}: expected one of {', '.join(self.values)} ({self.help})")
+        return value
 
 
 @dataclass(frozen=True)
@@ -53,7 +80,16 @@ class TaskFacts:
         output_type: The harness's request type.
         harness: The YAML of the harness's own version, relative to its tasks folder, or None.
         pack: The pack's own wording (`description`, `doc_to_text`, ...) for `prompt=pack`.
-        splits_from: Name of the function in `data/` that makes the splits, or None.
+        harness_template: Where the harness's instruction stands if it is part of a Python function: `file`, `function`,
+            and the `fields` that fill it.
+        shape: Name of the function in `data/` that brings one raw row into the declared columns, or None.
+        prepare: Name of the function in `data/` that makes documents from the rows of all splits, or None.
+        readers: Names of functions in `data/` that read original files, by file extension.
+        read: The raw splits that are read for `prepare`; empty for the scored split and one for examples.
+        flat_split: The raw split that a single local file holds.
+        options: What can be chosen for this task at run time.
+        credentialed: Whether the data may only come from a folder that the user names, and must not leave the machine.
+        hub_kwargs: Further arguments for `datasets.load_dataset`.
         rows_name: The name under which rows are looked for if there are none under the task's own: a user's task that
             includes one of the pack's finds that one's rows.
     """
@@ -74,8 +110,30 @@ class TaskFacts:
     output_type: str = "generate_until"
     harness: str | None = None
     pack: Mapping[str, Any] = field(default_factory=dict)
-    splits_from: str | None = None
+    harness_template: Mapping[str, Any] | None = None
+    shape: str | None = None
+    prepare: str | None = None
+    readers: Mapping[str, str] = field(default_factory=dict)
+    read: tuple[str, ...] = ()
+    flat_split: str = "test"
+    options: Mapping[str, TaskOption] = field(default_factory=dict)
+    credentialed: bool = False
+    hub_kwargs: Mapping[str, Any] = field(default_factory=dict)
     rows_name: str | None = None
+
+    @property
+    def folder_name(self) -> str:
+        """The name under which rows lie in a data folder, shared by all tasks that ask about the same rows."""
+        return self.rows_name or self.name
+
+
+def _option(name: str, content: Mapping[str, Any], task: str) -> TaskOption:
+    values = tuple(map(str, content.get("values", [])))
+    if not values and content.get("type") != "text":
+        raise ValueError(f"task {task}, option {name}: needs `values: [default, ...]`, or `type: text` and `default`")
+    return TaskOption(
+        name, str(content.get("help", "")), values, str(content.get("default", values[0] if values else ""))
+    )
 
 
 def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
@@ -113,7 +171,15 @@ def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
         output_type=config.get("output_type", "generate_until"),
         harness=section.get("harness"),
         pack=dict(section.get("pack", {})),
-        splits_from=section.get("splits_from"),
+        harness_template=section.get("harness_template"),
+        shape=section.get("shape"),
+        prepare=section.get("prepare"),
+        readers=dict(section.get("readers", {})),
+        read=tuple(section.get("read", [])),
+        flat_split=section.get("flat_split", eval_split),
+        options={key: _option(key, value, name) for key, value in section.get("options", {}).items()},
+        credentialed=bool(section.get("credentialed", False)),
+        hub_kwargs=dict(config.get("dataset_kwargs") or {}),
         rows_name=section.get("name"),
     )
 

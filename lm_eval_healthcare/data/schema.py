@@ -1,7 +1,8 @@
 """What a row must hold: column types written in the task's YAML, checked and coerced before a model is loaded.
 
-A type is written as `str`, `int`, `list[str]`, a range such as `int 1..4`, a fixed length such as `list[str] x4`, or
-the allowed values such as `yes|no|maybe`; a trailing `?` allows null. A dot in a column's name reaches into a struct.
+A type is written as `str`, `int`, `list[str]`, `list` (of anything), a range such as `int 1..4`, a fixed length such as
+`list[str] x4`, or the allowed values such as `yes|no|maybe`; a trailing `?` allows null. A dot in a column's name reaches
+into a struct.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TYPE = re.compile(r"^(?P<kind>str|int|list\[str\])(?: (?P<low>-?\d+)\.\.(?P<high>-?\d+))?(?: x(?P<length>\d+))?$")
+_TYPE = re.compile(r"^(?P<kind>str|int|list\[str\]|list)(?: (?P<low>-?\d+)\.\.(?P<high>-?\d+))?(?: x(?P<length>\d+))?$")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MISSING = object()
 
@@ -50,7 +51,8 @@ def _parse_column(text: str, where: str) -> Column:
     match = _TYPE.match(body)
     if match is None:
         raise ValueError(
-            f"{where}: unknown type {text!r}; allowed: str, int, int 1..4, list[str], list[str] x4, a|b|c, each with ?"
+            f"{where}: unknown type {text!r}; allowed: str, int, int 1..4, list, list[str], list[str] x4, a|b|c, "
+            "each with ?"
         )
     number = {key: int(value) for key, value in match.groupdict().items() if key != "kind" and value is not None}
     return Column(text, match["kind"], optional, number.get("low"), number.get("high"), number.get("length"))
@@ -113,7 +115,7 @@ def _coerce(value: Any, column: Column) -> tuple[Any, str]:
         return None, " (null is not allowed here)"
     if column.kind == "int":
         return _coerce_int(value, column)
-    if column.kind == "list[str]":
+    if column.kind in ("list", "list[str]"):
         return _coerce_list(value, column)
     if not isinstance(value, str):
         return None, f" of type {type(value).__name__}"
@@ -140,7 +142,10 @@ def _coerce_int(value: Any, column: Column) -> tuple[Any, str]:
 def _coerce_list(value: Any, column: Column) -> tuple[Any, str]:
     if isinstance(value, str):
         value = _parse_list(value)
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+    wrong = (
+        column.kind == "list[str]" and isinstance(value, list | tuple) and any(not isinstance(i, str) for i in value)
+    )
+    if not isinstance(value, list | tuple) or wrong:
         return None, f" of type {type(value).__name__}"
     if column.length is not None and len(value) != column.length:
         return None, f" with {len(value)} entries"

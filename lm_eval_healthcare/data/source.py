@@ -1,39 +1,37 @@
-"""The one place that decides where the rows of a task come from.
+"""The one place that decides where the rows of a task come from, and makes its documents of them.
 
 `data=hub` (the default) loads the YAML's `dataset_path`; `data=sample` the rows packaged with this project; anything
 else is a folder on this machine that holds `<task>.jsonl` (or .json, .csv, .parquet), or `<task>/` with one file a
 split, in the hub's columns. A local source never touches the network.
+
+Rows go through four steps, named in the task's YAML: read, `shape` (one raw row of any accepted layout to the declared
+columns), check (`columns`), `prepare` (rows of all splits to documents).
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import re
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.data.files import EXTENSIONS, DataError, read_rows, sha256
-from lm_eval_healthcare.data.pubmedqa import official_split
+from lm_eval_healthcare.data import hub
+from lm_eval_healthcare.data.files import DataError, sha256
+from lm_eval_healthcare.data.folder import LOCAL_FEWSHOT_SPLITS, find_files, read_file
+from lm_eval_healthcare.data.functions import named
+from lm_eval_healthcare.data.holdout import HOLDOUT, hold_out
 from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
 from lm_eval_healthcare.sample import rows_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
-logger = logging.getLogger(__name__)
-
-SPLIT_FUNCTIONS: dict[str, Callable[[Mapping[str, Sequence[dict[str, Any]]]], dict[str, Sequence[dict[str, Any]]]]] = {
-    "pubmedqa.official_split": official_split,
-}
-_LOCAL_FEWSHOT_SPLITS = ("train", "dev", "validation")
-_SHARD = re.compile(r"^(?P<split>.+?)(?:-\d{5}-of-\d{5})?$")
 _MAX_REPORTED = 20
 _TOLERATED = 0.01
+UNUSABLE_ROW = "unusable_row"
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,7 @@ class TaskData:
         eval_split: The split whose rows are scored.
         fewshot_split: The split from which examples may be drawn, never the one that is scored; None if there is none.
         provenance: What was read, for the results file: kind, names, row counts, hashes.
+        left_out: Rows of the scored split that are not scored, by reason.
         warnings: What a user should know but need not stop for.
     """
 
@@ -60,7 +59,18 @@ class TaskData:
     eval_split: str
     fewshot_split: str | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Raw:
+    """Raw rows by split, each part with the place it was read from."""
+
+    parts: dict[str, list[tuple[str, Any]]]
+    scored: str
+    examples: str | None
+    provenance: dict[str, Any]
 
 
 def parse_source(value: str | None) -> Source:
@@ -84,214 +94,183 @@ def parse_source(value: str | None) -> Source:
     return Source("folder", folder)
 
 
-def load(facts: TaskFacts, source: Source, hub_kwargs: Mapping[str, Any] | None = None) -> TaskData:
-    """Load, check and coerce the rows of a task.
+def load(
+    facts: TaskFacts,
+    source: Source,
+    hub_kwargs: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
+    holdout: int = 0,
+) -> TaskData:
+    """Load, check and prepare the rows of a task.
 
     Args:
         facts: What the task's YAML says about its data.
         source: Where to look.
         hub_kwargs: Further arguments for `datasets.load_dataset` (such as `revision`); unused for local sources.
+        options: The task's own options that were given; others have their defaults.
+        holdout: Number of scored rows that become few-shot examples instead of being scored.
 
     Raises:
         DataError: If files or columns are missing, a value has the wrong type, or the scored split is empty. All
             problems are listed, with file, row and column.
     """
-    data = _load_hub(facts, dict(hub_kwargs or {})) if source.kind == "hub" else _load_local(facts, source)
-    expected, found = facts.rows.get(data.eval_split), len(data.splits[data.eval_split])
-    if expected is not None and found != expected and source.kind != "sample":
-        place = data.provenance.get("files", [{"name": facts.dataset_path}])[0]["name"]
-        data.warnings.append(
-            f"{facts.name}: {place} gives {found} rows in split '{data.eval_split}' where the published benchmark has "
-            f"{expected}; scores are not comparable with published ones"
-        )
+    chosen = {name: option.choose((options or {}).get(name)) for name, option in facts.options.items()}
+    raw = _read_hub(facts, dict(hub_kwargs or {})) if source.kind == "hub" else _read_folder(facts, source)
+    data = _prepare(facts, raw, chosen, tolerant=source.kind == "hub")
+    if holdout:
+        _hold_out(data, holdout, facts)
+    data.provenance = {**raw.provenance, "rows": {name: len(rows) for name, rows in data.splits.items()}}
+    if chosen:
+        data.provenance["options"] = chosen
+    if data.left_out:
+        data.provenance["left_out"] = dict(data.left_out)
+    _compare_count(facts, data, source)
     return data
 
 
-def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
-    """Find a task's files below a data folder.
-
-    Returns:
-        Files by split, shards of a split in order.
-
-    Raises:
-        DataError: If there is no file for the task, or if two could be meant.
-    """
-    raw_split = "train" if facts.splits_from else facts.eval_split
-    other = facts.rows_name if facts.rows_name != facts.name else None
-    if other and not _has_rows(facts.name, folder) and _has_rows(other, folder):
-        return find_files(replace(facts, name=other), folder)
-    flat = [path for ext in EXTENSIONS if (path := folder / f"{facts.name}.{ext}").is_file()]
-    subfolder = folder / facts.name
-    if len(flat) + subfolder.is_dir() > 1:
-        names = ", ".join([path.name for path in flat] + ([f"{facts.name}/"] if subfolder.is_dir() else []))
-        raise DataError(f"{facts.name}: {folder} holds {names}; keep one of them, it is not clear which is meant")
-    if flat:
-        extra = {}
-        for split in (*facts.fewshot_splits, *_LOCAL_FEWSHOT_SPLITS):
-            paths = [path for ext in EXTENSIONS if (path := folder / f"{facts.name}_{split}.{ext}").is_file()]
-            if len(paths) > 1:
-                names = ", ".join(path.name for path in paths)
-                raise DataError(
-                    f"{facts.name}: {folder} holds {names}; keep one of them, it is not clear which is meant"
-                )
-            if paths:
-                extra[split] = paths
-        return {**extra, raw_split: flat}
-    if not subfolder.is_dir():
-        raise DataError(
-            f"{facts.name}: no rows in {folder}. Put {facts.name}.jsonl there (or .json, .csv, .parquet), or a folder "
-            f"{facts.name}/ with one file a split (such as {raw_split}.jsonl), in the columns of "
-            f"{facts.dataset_path or 'the benchmark'}: {', '.join(facts.columns)}"
-        )
-    splits: dict[str, list[Path]] = defaultdict(list)
-    for path in sorted(subfolder.iterdir()):
-        match = _SHARD.match(path.stem)
-        readable = path.is_file() and path.suffix.removeprefix(".").lower() in EXTENSIONS
-        if match and readable and not path.name.startswith("."):
-            splits[match["split"]].append(path)
-    for split, paths in splits.items():
-        _refuse_unclear(facts, split, paths)
-    return _name_scored_split(dict(splits), facts, raw_split, subfolder)
-
-
-def _has_rows(name: str, folder: Path) -> bool:
-    return (folder / name).is_dir() or any((folder / f"{name}.{ext}").is_file() for ext in EXTENSIONS)
-
-
-def _refuse_unclear(facts: TaskFacts, split: str, paths: Sequence[Path]) -> None:
-    """Several files of one split must be all the shards of one set."""
-    total = len(paths)
-    wanted = {f"{split}-{number:05d}-of-{total:05d}" for number in range(total)}
-    whole = total == 1 and paths[0].stem == split
-    if not whole and ({path.stem for path in paths} != wanted or len({path.suffix for path in paths}) > 1):
-        names = ", ".join(path.name for path in paths)
-        raise DataError(
-            f"{facts.name}: it is not clear which rows of split '{split}' are meant: {names}. Keep one file, or every "
-            f"shard of one set ({split}-00000-of-0000N...)"
-        )
-
-
-def _name_scored_split(
-    splits: dict[str, list[Path]], facts: TaskFacts, raw_split: str, folder: Path
-) -> dict[str, list[Path]]:
-    if raw_split in splits or "test" in splits:
-        return splits
-    if len(splits) == 1:
-        (files,) = splits.values()
-        logger.info("%s: taking %s as the scored split '%s'", facts.name, files[0].name, raw_split)
-        return {raw_split: files}
-    raise DataError(
-        f"{facts.name}: {folder} has no file for the scored split; expected {raw_split}.jsonl (or .json, .csv, "
-        f".parquet), found {', '.join(sorted(splits)) or 'no data file'}"
-    )
-
-
-def _load_local(facts: TaskFacts, source: Source) -> TaskData:
+def _read_folder(facts: TaskFacts, source: Source) -> _Raw:
     assert source.folder is not None
     found = find_files(facts, source.folder)
     scored = _scored_split(found, facts)
     examples = _fewshot_split(found, scored, facts)
     # Other splits are not read: MedMCQA's test rows, for one, come without labels.
-    files = {split: paths for split, paths in found.items() if split in (scored, examples)}
-    raw: dict[str, Sequence[dict[str, Any]]] = {}
-    faults: dict[str, list[str]] = {scored: [], str(examples): []}
-    for split, paths in files.items():
-        raw[split] = [row for path in paths for row in _check(read_rows(path), str(path), facts, faults[split])]
-    if not raw[scored] and not faults[scored]:
-        faults[scored].append(f"{found[scored][0]}: no rows; the scored split '{scored}' of {facts.name} is empty")
-    _raise_if(facts.name, faults[scored])
-    warnings = _duplicates(raw[scored], facts, str(found[scored][0])) + _left_out(facts, faults[str(examples)])
-    if facts.splits_from:
-        raw = SPLIT_FUNCTIONS[facts.splits_from](raw)
-    splits: dict[str, Any] = {name: rows for name, rows in raw.items() if rows}
-    data = TaskData(splits, scored if scored in splits else facts.eval_split, warnings=warnings)
-    data.fewshot_split = _fewshot_split(data.splits, data.eval_split, facts)
-    data.provenance = {
+    wanted = [name for name in facts.read if name in found] if facts.read else []
+    files = {name: found[name] for name in dict.fromkeys((*wanted, scored, examples)) if name is not None}
+    parts = {split: [(str(path), read_file(facts, path)) for path in paths] for split, paths in files.items()}
+    provenance = {
         "source": source.kind,
         "files": [
             {"name": path.relative_to(source.folder).as_posix(), "split": split, "sha256": sha256(path)}
             for split, paths in files.items()
             for path in paths
         ],
-        "rows": {name: len(rows) for name, rows in splits.items()},
     }
-    return data
+    return _Raw(parts, scored, examples, provenance)
 
 
-def _scored_split(splits: Mapping[str, Any], facts: TaskFacts) -> str:
-    """The hub's scored split; but where the hub scores `train`, a local `test` file is what the user means."""
-    if facts.splits_from and "test" not in splits:
-        return "train"
-    if "test" in splits and (facts.eval_split == "train" or facts.eval_split not in splits):
-        return "test"
-    return facts.eval_split
-
-
-def _fewshot_split(splits: Mapping[str, Any], scored: str, facts: TaskFacts) -> str | None:
-    candidates = (*facts.fewshot_splits, *_LOCAL_FEWSHOT_SPLITS)
-    return next((name for name in candidates if name in splits and name != scored), None)
-
-
-def _load_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> TaskData:
-    splits, revision = _fetch(facts, kwargs)
-    faults: list[str] = []
-    place = f"{facts.dataset_path} ({facts.dataset_name or 'default'}), split {facts.eval_split}"
-    rows = list(splits[facts.eval_split])
-    usable = _check(rows, place, facts, faults)
-    if not rows:
-        faults.append(f"{place}: no rows")
-    # A few faulty rows of a set that nobody here can mend are told and counted; more mean another set.
-    if len(rows) - len(usable) > _TOLERATED * len(rows) or not usable:
-        _raise_if(facts.name, faults)
-    data = TaskData({**splits, facts.eval_split: usable}, facts.eval_split, warnings=_left_out(facts, faults))
-    data.fewshot_split = _fewshot_split(splits, facts.eval_split, facts)
-    data.warnings += _duplicates(usable, facts, place)
-    data.provenance = {
+def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
+    splits, revision = hub.fetch(facts, kwargs)
+    if facts.read:
+        splits = {name: splits[name] for name in facts.read if name in splits} or splits
+    scored = facts.eval_split if facts.eval_split in splits else facts.flat_split
+    if scored not in splits and not (facts.prepare and facts.read):
+        raise DataError(f"{facts.name}: {facts.dataset_path} has no split '{scored}' (found: {', '.join(splits)})")
+    scored = scored if scored in splits else next(iter(splits))
+    label = f"{facts.dataset_path} ({facts.dataset_name or 'default'})"
+    provenance = {
         "source": "hub",
         "dataset_path": facts.dataset_path,
         "dataset_name": facts.dataset_name,
         "revision": revision,
-        "fingerprint": getattr(splits[facts.eval_split], "_fingerprint", None),
-        "rows": {name: len(rows) for name, rows in data.splits.items()},
-        "unusable_rows": len(rows) - len(usable),
+        "fingerprint": getattr(splits[scored], "_fingerprint", None),
     }
+    parts = {name: [(f"{label}, split {name}", rows)] for name, rows in splits.items()}
+    return _Raw(parts, scored, _fewshot_split(splits, scored, facts), provenance)
+
+
+def _prepare(facts: TaskFacts, raw: _Raw, options: Mapping[str, str], tolerant: bool) -> TaskData:
+    """Shape, check and prepare; `tolerant` of a few faulty rows in a set that nobody here can mend."""
+    checked: dict[str, Any] = {}
+    faults: dict[str, list[str]] = {}
+    lost = 0
+    for split, parts in raw.parts.items():
+        if split != raw.scored and not facts.prepare and tolerant:
+            checked[split] = parts[0][1]  # may be large: checked when examples are asked for
+            continue
+        faults[split], usable, total = [], [], 0
+        for place, rows in parts:
+            good, faulty = _check(rows, place, facts, faults[split])
+            usable += good
+            total += len(rows)
+            lost += faulty if split == raw.scored else 0
+        checked[split] = usable
+        # An example that cannot be used is left out; only scored rows must all be sound.
+        if split == raw.scored or (facts.prepare and split != raw.examples):
+            if not total:
+                faults[split].append(f"{parts[0][0]}: no rows; the scored split '{split}' of {facts.name} is empty")
+            if faults[split] and (not tolerant or not usable or total - len(usable) > _TOLERATED * total):
+                _raise_if(facts.name, faults[split])
+    data = TaskData(checked, raw.scored)
+    data.warnings = _duplicates(checked[raw.scored], facts, raw.parts[raw.scored][0][0])
+    for found in faults.values():
+        data.warnings += _left_out(facts, found)
+    if facts.prepare:
+        prepared = named(facts.prepare)(checked, options)
+        data.splits = {name: rows for name, rows in prepared.splits.items() if rows}
+        data.left_out += prepared.left_out
+        data.warnings += prepared.warnings
+        data.eval_split = facts.eval_split if facts.eval_split in data.splits else raw.scored
+        if data.eval_split not in data.splits:
+            reasons = ", ".join(f"{reason}: {count}" for reason, count in prepared.left_out.items())
+            raise DataError(
+                f"{facts.name}: none of the rows of {raw.parts[raw.scored][0][0]} gives a question to score"
+                + (f" ({reasons})" if reasons else "")
+                + "".join(f"\n  {warning}" for warning in prepared.warnings[:3])
+            )
+    if lost:
+        data.left_out[UNUSABLE_ROW] += lost
+    data.splits = {name: rows for name, rows in data.splits.items() if len(rows)}
+    data.fewshot_split = _fewshot_split(data.splits, data.eval_split, facts)
     return data
 
 
-def _fetch(facts: TaskFacts, kwargs: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Load all splits from the hub; also return the commit that was really loaded, if it is known."""
-    import datasets
-
-    kwargs.pop("trust_remote_code", None)
+def _hold_out(data: TaskData, n: int, facts: TaskFacts) -> None:
     try:
-        loaded = datasets.load_dataset(facts.dataset_path, facts.dataset_name, **kwargs)
-    except Exception as error:
-        raise DataError(
-            f"{facts.name}: {facts.dataset_path} could not be loaded from the hub ({type(error).__name__}: {error}). "
-            "Without internet, give a local folder (--metadata data=FOLDER) or try the packaged sample (data=sample)."
-        ) from error
-    splits: dict[str, Any] = dict(loaded)
-    if facts.splits_from:
-        made = SPLIT_FUNCTIONS[facts.splits_from]({name: list(rows) for name, rows in splits.items()})
-        splits = {name: datasets.Dataset.from_list(list(rows)) for name, rows in made.items() if rows}
-    if facts.eval_split not in splits:
-        raise DataError(
-            f"{facts.name}: {facts.dataset_path} has no split '{facts.eval_split}' (found: {', '.join(splits)})"
+        stay, held = hold_out(list(data.splits[data.eval_split]), n)
+    except ValueError as error:
+        raise DataError(f"{facts.name}: {error}") from error
+    data.splits = {**data.splits, data.eval_split: stay, HOLDOUT: held}
+    data.fewshot_split = HOLDOUT
+    data.left_out["held_out_for_fewshot"] += len(held)
+
+
+def _scored_split(splits: Mapping[str, Any], facts: TaskFacts) -> str:
+    """The hub's scored split; but where the hub scores `train`, a local `test` file is what the user means."""
+    if "test" in splits and (facts.eval_split == "train" or facts.eval_split not in splits):
+        return "test"
+    if facts.eval_split in splits:
+        return facts.eval_split
+    return next((name for name in (facts.flat_split, *facts.read) if name in splits), facts.eval_split)
+
+
+def _fewshot_split(splits: Mapping[str, Any], scored: str, facts: TaskFacts) -> str | None:
+    candidates = (*facts.fewshot_splits, *LOCAL_FEWSHOT_SPLITS)
+    return next((name for name in candidates if name in splits and name != scored), None)
+
+
+def _compare_count(facts: TaskFacts, data: TaskData, source: Source) -> None:
+    expected, found = facts.rows.get(data.eval_split), len(data.splits[data.eval_split])
+    if expected is not None and found != expected and source.kind != "sample":
+        place = data.provenance.get("files", [{"name": facts.dataset_path}])[0]["name"]
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in data.left_out.items())
+        data.warnings.append(
+            f"{facts.name}: {place} gives {found} rows in split '{data.eval_split}' where the published benchmark has "
+            f"{expected}{f' (left out: {reasons})' if reasons else ''}; scores are not comparable with published ones"
         )
-    checksums = next(iter(loaded.values())).info.download_checksums or {}
-    commit = re.search(r"@([0-9a-f]{40})/", " ".join(map(str, checksums)))
-    return splits, commit[1] if commit else kwargs.get("revision")
 
 
-def _check(rows: Sequence[Mapping[str, Any]], place: str, facts: TaskFacts, faults: list[str]) -> list[dict[str, Any]]:
-    """Return the rows that can be used, coerced; add what is wrong with the others to `faults`."""
-    usable = []
+def _check(
+    rows: Sequence[Mapping[str, Any]], place: str, facts: TaskFacts, faults: list[str]
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows that can be used, shaped and coerced, and how many cannot; add what is wrong to `faults`."""
+    shape = named(facts.shape) if facts.shape else None
+    usable: list[dict[str, Any]] = []
+    faulty = 0
     for number, row in enumerate(rows, start=1):
-        coerced, found = check_row(without_lone_surrogates(row), facts.columns)
+        clean = without_lone_surrogates(row)
+        try:
+            shaped = shape(clean) if shape else [clean]
+        except ValueError as error:
+            faults.append(f"{place}, row {number}: {error}")
+            faulty += 1
+            continue
+        checked = [check_row(part, facts.columns) for part in shaped]
+        found = [fault for _, problems in checked for fault in problems]
         faults += [f"{place}, row {number}: {fault}" for fault in found]
+        faulty += bool(found)
         if not found:
-            usable.append(coerced)
-    return usable
+            usable += [coerced for coerced, _ in checked]
+    return usable, faulty
 
 
 def _left_out(facts: TaskFacts, faults: Sequence[str]) -> list[str]:

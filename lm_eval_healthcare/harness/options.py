@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare import metrics
+from lm_eval_healthcare import metrics, tasks_path
+from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lm_eval_healthcare.data.catalogue import TaskFacts
+
 ENVIRONMENT_PREFIX = "LM_EVAL_HEALTHCARE_"
 PROMPTS = ("harness", "pack")
+REASONING = ("auto", "on", "off")
+YES_NO = ("no", "yes")
 
 
 class OptionError(UserError, ValueError):
@@ -31,6 +37,10 @@ class Options:
         metrics: `default`, `ngram`, `all`, or names joined by `+`.
         prompt: `harness` (the harness's instruction, comparable with published scores) or `pack` (our own wording).
         answers: Folder in which answers are saved before they are scored; `off` saves none.
+        reasoning: What is done about `<think>` blocks in answers: `auto` takes them out before scoring; `on` also keeps
+            stop strings from the model, which would end it inside its reasoning; `off` scores answers as they are.
+        fewshot_holdout: Number of scored rows that become few-shot examples instead, where there is no other split.
+        keep_text: Whether texts of credentialed data sets stay in sample logs and saved answers: `no` or `yes`.
     """
 
     data: str = "hub"
@@ -38,6 +48,14 @@ class Options:
     metrics: str = "default"
     prompt: str = "harness"
     answers: str | None = None
+    reasoning: str = "auto"
+    fewshot_holdout: str = "0"
+    keep_text: str = "no"
+
+    @property
+    def holdout(self) -> int:
+        """`fewshot_holdout` as a number."""
+        return int(self.fewshot_holdout)
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any] | None) -> Options:
@@ -48,21 +66,20 @@ class Options:
         """
         values: dict[str, Any] = {}
         for name in option_names():
-            value = (metadata or {}).get(name)
-            if value is None:
-                value = os.environ.get(ENVIRONMENT_PREFIX + name.upper()) or None
+            value = _given(name, metadata)
             if value is not None:
-                values[name] = _as_text(value)
-                if not values[name].strip():
-                    raise OptionError(f"{name}= is empty; give a value, or leave it out for the default")
+                values[name] = value
         options = cls(**values)
         options.metric_names(("en",))
         if (options.answers or "").startswith("~") and os.path.expanduser(options.answers or "") == options.answers:
             raise OptionError(
                 f"answers={options.answers}: there is no such user's home here; give a folder by its path"
             )
-        if options.prompt not in PROMPTS:
-            raise OptionError(f"prompt={options.prompt}: expected one of {', '.join(PROMPTS)}")
+        for name, allowed in (("prompt", PROMPTS), ("reasoning", REASONING), ("keep_text", YES_NO)):
+            if getattr(options, name) not in allowed:
+                raise OptionError(f"{name}={getattr(options, name)}: expected one of {', '.join(allowed)}")
+        if not options.fewshot_holdout.isdecimal():
+            raise OptionError(f"fewshot_holdout={options.fewshot_holdout}: expected a number of rows, such as 32")
         return options
 
     def metric_names(self, languages: Sequence[str]) -> list[str]:
@@ -77,20 +94,55 @@ class Options:
             raise OptionError(f"metrics={self.metrics}: {error}") from error
 
 
-def _as_text(value: Any) -> str:
-    if value is False or str(value).lower() == "off":  # YAML reads `off` as False
+def task_options(facts: TaskFacts, metadata: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the values of a task's own options, defaults filled in.
+
+    Raises:
+        OptionError: If a value is not allowed.
+    """
+    try:
+        return {name: option.choose(_given(name, metadata)) for name, option in facts.options.items()}
+    except ValueError as error:
+        raise OptionError(f"{facts.name}: {error}") from error
+
+
+def _given(name: str, metadata: Mapping[str, Any] | None) -> str | None:
+    """An option's value from `--metadata` or the environment, as text."""
+    value = (metadata or {}).get(name)
+    if value is None:
+        value = os.environ.get(ENVIRONMENT_PREFIX + name.upper()) or None
+    if value is None:
+        return None
+    text = _as_text(value, name)
+    if not text.strip():
+        raise OptionError(f"{name}= is empty; give a value, or leave it out for the default")
+    return text
+
+
+def _as_text(value: Any, name: str) -> str:
+    if isinstance(value, bool):  # YAML and JSON read `off`, `on`, `yes`, `no` as booleans
+        words = ("no", "yes") if name == "keep_text" else ("off", "on")
+        return words[value]
+    if str(value).lower() == "off":
         return "off"
     return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def option_names() -> list[str]:
-    """Return the names of all options."""
+    """Return the names of the options that every task has."""
     return [option.name for option in fields(Options)]
+
+
+@functools.cache
+def all_option_names() -> tuple[str, ...]:
+    """Return the names of all options: those that every task has, and those of single tasks."""
+    tasks = (facts_from_config(entry.config) for entry in catalogue(tasks_path()) if entry.kind == "task")
+    return tuple(dict.fromkeys([*option_names(), *(name for facts in tasks for name in facts.options)]))
 
 
 def unknown_variables() -> list[str]:
     """Return one message for each environment variable that looks like an option and is none."""
-    known = {ENVIRONMENT_PREFIX + name.upper() for name in option_names()} | {ENVIRONMENT_PREFIX + "DEMO_MODEL"}
+    known = {ENVIRONMENT_PREFIX + name.upper() for name in all_option_names()} | {ENVIRONMENT_PREFIX + "DEMO_MODEL"}
     strange = sorted(name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
     return [f"unknown environment variable {name}; the pack knows {', '.join(sorted(known))}" for name in strange]
 
@@ -103,7 +155,7 @@ def unknown_options(names: Iterable[str], strict: bool) -> list[str]:
         strict: Report every unknown name; otherwise only those that nearly are an option, since other tasks and the
             model's arguments share the name space.
     """
-    known = option_names()
+    known = all_option_names()
     messages = []
     for name in names:
         if name in known:

@@ -6,6 +6,8 @@ byte-equal to the harness's and none of its sentences is copied here. `prompt=pa
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from lm_eval_healthcare.data.catalogue import read_yaml
 from lm_eval_healthcare.harness.options import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
@@ -58,13 +60,46 @@ def apply_prompt(config: dict[str, Any], facts: TaskFacts, prompt: str, own: Col
     if prompt == "pack" or facts.harness is None:
         config.update({key: value for key, value in facts.pack.items() if key not in own})
         return theirs or "pack"
-    path = HARNESS_TASKS / facts.harness
-    if not path.is_file():
-        raise OptionError(
-            f"{facts.name}: the installed lm-eval has no {facts.harness}, from which the instruction is read. Use "
-            "prompt=pack, or a version of lm-eval that has it (>=0.4.12,<0.5)."
-        )
-    description = read_yaml(path).get("description")
+    description = read_yaml(_installed(facts, facts.harness)).get("description")
     if description and "description" not in own:
         config["description"] = description
+    if facts.harness_template and "doc_to_text" not in own:
+        config["doc_to_text"] = _template_from_code(facts, facts.harness_template)
     return theirs or "harness"
+
+
+def _installed(facts: TaskFacts, name: str) -> Path:
+    path = HARNESS_TASKS / name
+    if not path.is_file():
+        raise OptionError(
+            f"{facts.name}: the installed lm-eval has no {name}, from which the instruction is read. Use "
+            "prompt=pack, or a version of lm-eval that has it (>=0.4.12,<0.5)."
+        )
+    return path
+
+
+def _template_from_code(facts: TaskFacts, place: Mapping[str, Any]) -> str:
+    """Read the text that a function of the harness formats, and put our fields where its arguments go.
+
+    The function's file is parsed, not imported: importing it would load metrics from the hub.
+    """
+    tree = ast.parse(_installed(facts, place["file"]).read_text(encoding="utf-8"))
+    functions = (
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == place["function"]
+    )
+    texts = [
+        call.func.value.value
+        for function in functions
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "format"
+        if isinstance(call.func.value, ast.Constant) and isinstance(call.func.value.value, str)
+    ]
+    parts = texts[0].split("{}") if len(texts) == 1 else []
+    if len(parts) != len(place["fields"]) + 1:
+        raise OptionError(
+            f"{facts.name}: {place['function']} in the installed lm-eval's {place['file']} is not as expected; the "
+            "instruction cannot be read from it. Use prompt=pack, or a version of lm-eval that has it (>=0.4.12,<0.5)."
+        )
+    fields = [f"{{{{{field}}}}}" for field in place["fields"]]
+    literal = [f"{{% raw %}}{part}{{% endraw %}}" if re.search(r"{[{%#]", part) else part for part in parts]
+    return "".join(text for pair in zip(literal, [*fields, ""], strict=True) for text in pair)

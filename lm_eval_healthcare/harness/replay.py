@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,8 @@ def saved_rows(task: str, split: str) -> TaskData:
     assert _active is not None
     rows = same_documents(_active.tasks[task])
     source = _active.run.get("tasks", {}).get(task, {}).get("provenance") or {"rows": {split: len(rows)}}
-    return TaskData({split: rows}, split, provenance={**source, "scored_from": "saved answers"})
+    left_out = Counter(source.get("left_out", {}))
+    return TaskData({split: rows}, split, provenance={**source, "scored_from": "saved answers"}, left_out=left_out)
 
 
 def in_places(requests: list[SavedRequest]) -> list[tuple[int, SavedRequest]]:

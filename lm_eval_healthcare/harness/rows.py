@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import datasets
@@ -19,17 +19,24 @@ logger = logging.getLogger(__name__)
 
 
 def as_dataset(rows: datasets.Dataset | Sequence[Mapping[str, Any]], facts: TaskFacts) -> datasets.Dataset:
-    """Return rows as a `datasets.Dataset`; columns of mixed types that the task does not need are left out."""
+    """Return rows as a `datasets.Dataset`; columns that mix types, which it cannot hold, are left out."""
     if isinstance(rows, datasets.Dataset):
         return rows
     names = list(dict.fromkeys(name for row in rows for name in row))
     try:
         return datasets.Dataset.from_list([{name: row.get(name) for name in names} for row in rows])
     except (TypeError, ValueError, OverflowError):  # pyarrow's ArrowInvalid is a ValueError
-        needed = _columns(facts)
-        left_out = ", ".join(sorted(set(names) - set(needed)))
-        logger.warning("%s: some of the columns %s hold mixed types; none of them is kept", facts.name, left_out)
-        return datasets.Dataset.from_list([{name: row.get(name) for name in needed} for row in rows])
+        pass
+    columns, mixed = {}, []
+    for name in names:
+        values = [row.get(name) for row in rows]
+        try:
+            datasets.Dataset.from_dict({name: values})
+            columns[name] = values
+        except (TypeError, ValueError, OverflowError):
+            mixed.append(name)
+    logger.warning("%s: the columns %s hold mixed types; they are not kept", facts.name, ", ".join(mixed))
+    return datasets.Dataset.from_dict(columns)
 
 
 def document_key(doc: Mapping[str, Any]) -> str:
@@ -44,20 +51,33 @@ def answer_key(doc: Mapping[str, Any], results: Sequence[Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def usable_examples(candidates: datasets.Dataset, scored: datasets.Dataset, facts: TaskFacts) -> list[dict[str, Any]]:
+def usable_examples(
+    candidates: datasets.Dataset,
+    scored: datasets.Dataset,
+    facts: TaskFacts,
+    asked: Callable[[dict[str, Any]], Any],
+) -> list[dict[str, Any]]:
     """Return the rows that may be shown as examples: checked, and none that is scored.
 
     Args:
         candidates: The split from which examples are taken.
         scored: The split that is scored.
         facts: The declared columns; two rows that agree in all of them are the same question.
+        asked: Gives the text that is asked about a document. Of documents that a function has prepared, two with the
+            same text are the same question.
     """
-    keys, taken = _content(candidates, facts), set(_content(scored, facts))
+    if facts.prepare:
+        keys, taken = [repr(asked(row)) for row in candidates], {repr(asked(row)) for row in scored}
+    else:
+        keys, taken = _content(candidates, facts), set(_content(scored, facts))
     places = [place for place, key in enumerate(keys) if key not in taken]
     if len(places) < len(keys):
         logger.warning("%s: %d examples are also scored rows; they are not used", facts.name, len(keys) - len(places))
+    rows = candidates.select(places) if len(places) < len(keys) else candidates
+    if facts.prepare or facts.shape:  # checked when they were read
+        return list(rows)
     examples, faulty = [], 0
-    for row in candidates.select(places) if len(places) < len(keys) else candidates:
+    for row in rows:
         row, faults = check_row(without_lone_surrogates(row), facts.columns)
         faulty += bool(faults)
         if not faults:

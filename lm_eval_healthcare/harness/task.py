@@ -14,7 +14,7 @@ from lm_eval_healthcare.data import source
 from lm_eval_healthcare.data.catalogue import SECTION, facts_from_config
 from lm_eval_healthcare.harness import aggregation, breakdown, replay, rescue
 from lm_eval_healthcare.harness.logs import join_harness_log
-from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options
+from lm_eval_healthcare.harness.options import OptionError, Options, task_options, unknown_options
 from lm_eval_healthcare.harness.prompts import apply_prompt, own_keys
 from lm_eval_healthcare.harness.ranks import gather
 from lm_eval_healthcare.harness.rows import answer_key, as_dataset, usable_examples
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.scoring.answers import SavedRequest
 
 logger = logging.getLogger(__name__)
-
-UNUSABLE_ROW = "unusable_row"
 
 
 class ScoredDocument(dict):
@@ -72,6 +70,7 @@ class HealthcareTask(ConfigurableTask):
         self.facts = facts_from_config(config)
         metadata = dict(config.get("metadata") or {})
         self.options = Options.from_metadata(metadata)
+        self.own_options = task_options(self.facts, metadata)
         for message in unknown_options(metadata, strict=False):
             logger.warning("%s: %s", self.facts.name, message)
         for key in ("class", SECTION):
@@ -123,7 +122,8 @@ class HealthcareTask(ConfigurableTask):
             hub_kwargs["revision"] = self.options.data_revision
         self._saved = replay.saved_requests(self.facts.name)
         if self._saved is None:
-            data = source.load(self.facts, source.parse_source(self.options.data), hub_kwargs)
+            where = source.parse_source(self.options.data)
+            data = source.load(self.facts, where, hub_kwargs, self.own_options, self.options.holdout)
         else:
             data = replay.saved_rows(self.facts.name, self.facts.eval_split)
         for message in data.warnings:
@@ -176,10 +176,12 @@ class HealthcareTask(ConfigurableTask):
             raise OptionError(
                 f"{self.task_name}: num_fewshot={needed}, but there is no split beside the scored one "
                 f"('{scored_split}') to take examples from, and examples must never be rows that are scored. Use "
-                f"num_fewshot=0, or a data folder with {self.task_name}/train.jsonl."
+                f"num_fewshot=0, a data folder with {self.facts.folder_name}/train.jsonl, or fewshot_holdout=N to hold "
+                "N rows out of the scored ones."
             )
         if self._examples is None:
-            self._examples = usable_examples(self.dataset[split], self.dataset[scored_split], self.facts)
+            split_rows, scored_rows = self.dataset[split], self.dataset[scored_split]
+            self._examples = usable_examples(split_rows, scored_rows, self.facts, self.doc_to_text)
             self.sampler.replace_df(self._examples)
         if len(self._examples) < needed:
             raise OptionError(
@@ -315,9 +317,7 @@ class HealthcareTask(ConfigurableTask):
         values = {cell.key: [v for *_, found in ranks for v in found[cell.key]] for cell in self._every_cell}
         self._cells = [cell for cell in self._every_cell if values[cell.key]]
         self.breakdown = breakdown.table(self._cells, values)
-        unusable = self.provenance.get("unusable_rows", 0)
-        if unusable:
-            self.reasons[UNUSABLE_ROW] = unusable
+        self.reasons.update(self._data.left_out if self._data is not None else {})
 
     # What the results file says about the run
 

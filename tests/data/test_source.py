@@ -17,8 +17,9 @@ import pytest
 from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data.catalogue import TaskFacts, catalogue, facts_from_config
 from lm_eval_healthcare.data.files import DataError
+from lm_eval_healthcare.data.folder import find_files
 from lm_eval_healthcare.data.pubmedqa import official_test_ids
-from lm_eval_healthcare.data.source import Source, find_files, load, parse_source
+from lm_eval_healthcare.data.source import Source, load, parse_source
 from lm_eval_healthcare.sample import rows_path
 from support import write_jsonl
 
@@ -128,11 +129,11 @@ def test_pubmedqa_official_split_of_one_file(tmp_path: Path) -> None:
     assert len(data.splits["train"]) == len(wanted) - 5
 
 
-def test_pubmedqa_of_a_users_own_questions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_pubmedqa_of_a_users_own_questions(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "pubmedqa.jsonl", rows("pubmedqa", "test"))
     data = load(FACTS["pubmedqa"], folder(tmp_path))
     assert len(data.splits["test"]) == 9
-    assert "none of the 9 rows has an official test id" in caplog.text
+    assert "none of the 9 rows has an official test id" in " ".join(data.warnings)
 
 
 def test_there_are_500_official_ids() -> None:
@@ -264,7 +265,7 @@ def test_a_few_faulty_rows_of_the_hub_are_told_and_counted() -> None:
                 continue
             data = load(FACTS["careqa_en"], parse_source("hub"))
         assert len(data.splits["test"]) == 198
-        assert data.provenance["unusable_rows"] == 2
+        assert data.provenance["left_out"] == {"unusable_row": 2} == data.left_out
         assert any("row 1: column 'question'" in warning for warning in data.warnings)
 
 
