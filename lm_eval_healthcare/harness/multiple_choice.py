@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.harness import choices, requests
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
@@ -20,6 +21,26 @@ class MultipleChoiceTask(HealthcareTask):
     A question for which the model gives no usable log-likelihood (NaN, or minus infinity for every choice) has no
     answer: it is counted, and not scored as if the first choice had been taken.
     """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        """Make sure that every model knows the request type, and set the task up as any of the pack's."""
+        requests.install()
+        super().__init__(config)
+
+    def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
+        """Build the harness's requests, one a choice, and let the model answer those of a question together.
+
+        Under several ranks they stay of the harness's type: ranks with fewer documents are padded with requests of
+        type `loglikelihood` only, and a model that is split over ranks waits for passes that nobody makes if there
+        is no padding. Nothing is lost, since models with several ranks answer both types in the same way (vLLM has
+        one rank, whatever its number of GPUs).
+        """
+        built = super().construct_requests(doc, ctx, **kwargs)
+        if self.world_size == 1:
+            for request in built if isinstance(built, list) else [built]:
+                if request.request_type == "loglikelihood":
+                    request.request_type = choices.REQUEST_TYPE
+        return built
 
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
         return [entry["metric"] for entry in config.get("metric_list") or [{"metric": "acc"}]]

@@ -52,9 +52,7 @@ def install() -> None:
         if found is None:
             setattr(LM, name, _method(name, function))
         elif getattr(found, "_request_type_of", None) is not function:
-            raise RuntimeError(
-                f"lm_eval.api.model.LM.{name} is not the pack's; lm_eval_healthcare does not fit this lm-eval: use 0.4.12 or 0.4.13"
-            )
+            raise RuntimeError(f"this lm-eval brings a method {name} of its own; use lm-eval 0.4.12 or 0.4.13")
 
 
 def _method(name: str, function: Answer) -> Callable[..., list[Any]]:
