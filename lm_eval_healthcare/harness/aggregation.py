@@ -1,38 +1,52 @@
-"""The mean over scored documents as a harness aggregation, with its closed-form standard error.
+"""Aggregations of the pack, each with its closed-form standard error, as the harness knows them.
 
 The harness gives a standard error to its own `mean` only, and its `mean` turns one NaN into NaN; `nanmean` resamples
 100,000 times for a number with a closed form. `evaluator_utils` looks the error's function up by the aggregation in
 `stderr_for_metric`; `install` adds ours to that look-up. This is the only place where harness code is replaced.
+
+Values of `scored_mean` are numbers. Values of the perplexities are pairs of log-likelihood and length, as in the
+harness's own `weighted_perplexity` and `bits_per_byte`, which have no error and overflow.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lm_eval import evaluator_utils
 from lm_eval.api.registry import AGGREGATION_REGISTRY, register_aggregation
 
+from lm_eval_healthcare.scoring import perplexity
 from lm_eval_healthcare.scoring.aggregate import scored_mean, scored_mean_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SCORED_MEAN = "scored_mean"
+CORPUS_PERPLEXITY, CORPUS_BITS, CORPUS_NATS = "corpus_perplexity", "corpus_bits", "corpus_nats"
+
+_AGGREGATIONS: dict[str, tuple[Callable[[Sequence[Any]], float], Callable[[Sequence[Any]], float]]] = {
+    SCORED_MEAN: (scored_mean, scored_mean_stderr),
+    CORPUS_PERPLEXITY: (perplexity.corpus_perplexity, perplexity.corpus_perplexity_stderr),
+    CORPUS_BITS: (perplexity.bits_per_unit, perplexity.bits_per_unit_stderr),
+    CORPUS_NATS: (perplexity.nats_per_unit, perplexity.nats_per_unit_stderr),
+}
 
 
 def install() -> None:
-    """Register `scored_mean` and its standard error with the harness; calling it again changes nothing."""
-    if SCORED_MEAN not in AGGREGATION_REGISTRY:
-        register_aggregation(SCORED_MEAN)(scored_mean)
+    """Register the aggregations and their standard errors with the harness; calling it again changes nothing."""
+    for name, (aggregation, _) in _AGGREGATIONS.items():
+        if name not in AGGREGATION_REGISTRY:
+            register_aggregation(name)(aggregation)
     original = evaluator_utils.stderr_for_metric
     if getattr(original, "knows_scored_mean", False):
         return
+    errors = dict(_AGGREGATIONS.values())
 
     @functools.wraps(original)
-    def stderr_for_metric(metric: Callable, bootstrap_iters: int) -> Callable[[Sequence[float]], float] | None:
-        if metric is scored_mean and bootstrap_iters > 0:
-            return scored_mean_stderr
+    def stderr_for_metric(metric: Callable, bootstrap_iters: int) -> Callable[[Sequence[Any]], float] | None:
+        if metric in errors and bootstrap_iters > 0:
+            return errors[metric]
         return original(metric=metric, bootstrap_iters=bootstrap_iters)
 
     stderr_for_metric.knows_scored_mean = True  # type: ignore[attr-defined]
