@@ -47,6 +47,28 @@ def test_accuracy_is_the_harness_own(model: Any, name: str) -> None:
         assert a["prompt_hash"] == b["prompt_hash"]
 
 
+def test_choices_of_one_token_take_one_pass_a_question(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transformers back end shares a context's pass among its choices; the pack's requests leave it so."""
+    passes, call = [], model._model_call
+
+    def counted(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        passes.append(inputs.shape[0])
+        return call(inputs, *args, **kwargs)
+
+    monkeypatch.setattr(model, "_model_call", counted)
+    ours, theirs = both("mmlu_anatomy", "sample", answers="off")
+    rows = len(ours.eval_docs)
+    for task in (ours, theirs):
+        passes.clear()
+        out = evaluate(model, [task], num_fewshot=2)
+        assert sum(passes) == rows
+        if task is ours:
+            kinds = {request.request_type for request in task.instances}
+            assert kinds == {"choice_loglikelihood"}
+            mine = out
+    assert [s["resps"] for s in mine["samples"]["mmlu_anatomy"]] == [s["resps"] for s in out["samples"]["mmlu_anatomy"]]
+
+
 def test_the_main_job(demo_model: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
     pytest.importorskip("torch")
     done = cli(
