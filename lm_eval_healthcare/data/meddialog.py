@@ -209,10 +209,10 @@ def _turns(value: Any, name: str) -> Iterator[tuple[str, str]]:
             label, _, text = turn.partition(":")
             yield _speaker(label), text.strip()
         elif isinstance(turn, dict):
-            text = turn.get("utterance")
-            if text is not None and not isinstance(text, str):
-                raise ValueError(f"column '{name}': expected an utterance as text, got {type(text).__name__}")
-            yield _speaker(turn.get("speaker")), (text or "").strip()
+            said = turn.get("utterance")
+            if said is not None and not isinstance(said, str):
+                raise ValueError(f"column '{name}': expected an utterance as text, got {type(said).__name__}")
+            yield _speaker(turn.get("speaker")), (said or "").strip()
         else:
             raise ValueError(f"column '{name}': expected turns as structs or texts, got {type(turn).__name__}")
 
