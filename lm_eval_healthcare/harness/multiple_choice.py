@@ -59,16 +59,22 @@ class MultipleChoiceTask(HealthcareTask):
             for name in self.metric_names
         }
 
+    def _values(self, doc: dict[str, Any], result: Sequence[Any]) -> dict[str, Any]:
+        """Return every metric's value for a document with usable likelihoods."""
+        found = self._harness_scores(doc, result)
+        return {name: float(found[name]) for name in self.metric_names}
+
+    def _no_values(self, doc: dict[str, Any]) -> dict[str, Any]:
+        """Return what stands for every metric's value where there is none."""
+        return dict.fromkeys(self.metric_names, math.nan)
+
     def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
         for doc, result in zip(docs, results, strict=True):
             likelihoods = [float(likelihood) for likelihood, _ in result]
             usable = not any(map(math.isnan, likelihoods)) and max(likelihoods) > -math.inf
-            if usable:
-                found = self._harness_scores(doc, result)
-                scores = {name: float(found[name]) for name in self.metric_names}
-            else:
+            if not usable:
                 self.reasons[NAN_LOGLIKELIHOOD] += count
-                scores = dict.fromkeys(self.metric_names, math.nan)
+            scores = self._values(doc, result) if usable else self._no_values(doc)
             coverage = {f"{name}_coverage": float(usable) for name in self.metric_names}
             pairs = [pair for name in self.metric_names for pair in (name, f"{name}_coverage")]
             merged = {**scores, **coverage}
