@@ -1,0 +1,1 @@
+"""What people look at: figures and text made from numbers that other modules computed."""
