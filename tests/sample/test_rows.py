@@ -4,68 +4,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-ROWS = REPOSITORY / "lm_eval_healthcare" / "sample" / "rows"
-REAL_ROWS = REPOSITORY.parent / "shared" / "data" / "rows"
-
-CATEGORIES = {"Medicine", "Nursing", "Biology", "Chemistry", "Psychology", "Pharmacology"}
-MMLU = (
-    "anatomy",
-    "clinical_knowledge",
-    "college_biology",
-    "college_medicine",
-    "medical_genetics",
-    "professional_medicine",
+from sample_layouts import (
+    FEW_QUESTIONS,
+    FILES,
+    MMLU,
+    REAL_ROWS,
+    ROWS,
+    SPOKEN,
+    normal,
+    question,
+    rows,
+    sentences,
+    texts,
 )
+
 DECISIONS = {"yes", "no", "maybe"}
-
-CAREQA = {
-    **{"exam_id": int, "question": str, "op1": str, "op2": str, "op3": str, "op4": str},
-    **{"cop": int, "year": int, "category": str, "unique_id": str},
+CATEGORIES = {"Medicine", "Nursing", "Biology", "Chemistry", "Psychology", "Pharmacology"}
+SCORED = {
+    **{name: ["test"] for name in FEW_QUESTIONS},
+    **{"medtext": ["train"], "medmcqa": ["validation"], "mts_dialog": ["test1", "test2"]},
+    **{"aci_bench": ["test1", "test2", "test3"], "med_prescriptions": ["train"], "med_transcriptions": ["train"]},
+    "olaph": ["healthsearch_qa", "kqa_golden", "kqa_silver_wogold", "live_qa", "medication_qa"],
 }
-CAREQA_OPEN = {"exam_id": int, "question": str, "answer": str, "year": int, "category": str, "unique_id": str}
-MEDTEXT = {"Prompt": str, "Completion": str}
-MEDMCQA = {
-    **{"id": str, "question": str, "opa": str, "opb": str, "opc": str, "opd": str, "cop": int, "choice_type": str},
-    **{"exp": str | None, "subject_name": str, "topic_name": str | None},
-}
-MEDQA = {
-    **{"id": str, "sent1": str, "sent2": str, "ending0": str, "ending1": str, "ending2": str, "ending3": str},
-    "label": int,
-}
-PUBMEDQA = {"pubid": int, "question": str, "context": dict, "long_answer": str, "final_decision": str}
-MMLU_COLUMNS = {"question": str, "subject": str, "choices": list, "answer": int}
-
-FILES: dict[str, tuple[int, dict[str, Any]]] = {
-    "careqa_en/test": (12, CAREQA),
-    "careqa_es/test": (12, CAREQA),
-    "careqa_open/test": (10, CAREQA_OPEN),
-    "medtext/train": (10, MEDTEXT),
-    "medmcqa/validation": (10, MEDMCQA),
-    "medmcqa/train": (4, MEDMCQA),
-    "medqa_4options/test": (10, MEDQA),
-    "medqa_4options/train": (4, MEDQA),
-    "pubmedqa/test": (9, PUBMEDQA),
-    "pubmedqa/train": (4, PUBMEDQA),
-    **{f"mmlu_{subject}/test": (8, MMLU_COLUMNS) for subject in MMLU},
-    **{f"mmlu_{subject}/dev": (5, MMLU_COLUMNS) for subject in MMLU},
-}
-SCORED = [name for name in FILES if name.endswith(("/test", "/validation")) or name == "medtext/train"]
-MULTIPLE_CHOICE = [name for name in FILES if not name.startswith(("careqa_open", "medtext", "pubmedqa"))]
-
-
-def rows(name: str) -> list[dict[str, Any]]:
-    text = (ROWS / f"{name}.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.removesuffix("\n").split("\n")]
-
-
-def question(row: dict[str, Any]) -> str:
-    return next(row[column] for column in ("question", "sent1", "Prompt") if column in row)
+MULTIPLE_CHOICE = [name for name, (_, kinds) in FILES.items() if {"op1", "opa", "ending0", "choices"} & kinds.keys()]
 
 
 def options(row: dict[str, Any]) -> list[str]:
@@ -82,18 +46,6 @@ def gold(row: dict[str, Any]) -> int:
     if "op1" in row:
         return row["cop"] - 1
     return row["cop"] if "opa" in row else row["label"] if "label" in row else row["answer"]
-
-
-def normal(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [text for item in value for text in texts(item)] if isinstance(value, list) else []
 
 
 def fields_of_all_rows() -> list[str]:
@@ -141,13 +93,15 @@ def test_texts_are_neither_blank_nor_padded(name: str) -> None:
                 continue
             for text in texts(value):
                 assert text
-                assert text == text.strip()
-                assert "\n" not in text
+                assert text == (" " if column == "medical_specialty" else "") + text.strip()  # the hub's leading space
+                assert column in SPOKEN or "\n" not in text
 
 
 def test_scored_splits_hold_at_least_eight_rows() -> None:
-    assert len(SCORED) == 13
-    assert all(FILES[name][0] >= 8 for name in SCORED)
+    assert {name.split("/")[0] for name in FILES} == SCORED.keys() | {"biored"}
+    for benchmark, splits in SCORED.items():
+        assert sum(FILES[f"{benchmark}/{split}"][0] for split in splits) >= 8
+    assert sum(len(row["relations"]) for row in rows("biored/test")) >= 8  # a question a pair, not a document
 
 
 @pytest.mark.parametrize("name", MULTIPLE_CHOICE)
@@ -276,11 +230,18 @@ def test_braces_occur_in_questions_and_in_answers() -> None:
 
 
 @pytest.mark.skipif(not REAL_ROWS.is_dir(), reason="no folder of real rows beside the repository")
-def test_no_question_is_from_a_real_benchmark() -> None:
-    ours = {normal(question(row)) for name in FILES for row in rows(name)}
+def test_no_question_and_no_sentence_is_from_a_real_benchmark() -> None:
+    questions = {normal(question(row)) for name in FILES for row in rows(name)}
+    stock = ("which of the following", "what is the likely diagnosis")  # how exams ask
+    ours = {sentence for text in fields_of_all_rows() for sentence in sentences(text)}
+    ours = {sentence for sentence in ours if len(sentence.split()) >= 8 and not sentence.startswith(stock)}
     real: set[str] = set()
+    parts: set[str] = set()
     for path in sorted(REAL_ROWS.glob("*.jsonl")):
         with path.open(encoding="utf-8") as lines:
-            real.update(normal(text) for line in lines for text in texts(json.loads(line)))
+            for text in (text for line in lines for text in texts(json.loads(line))):
+                real.add(normal(text))
+                parts.update(sentences(text))
     assert real, "the folder holds no rows"
-    assert ours & real == set()
+    assert questions & real == set()
+    assert ours & parts == set()
