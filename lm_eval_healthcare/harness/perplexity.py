@@ -181,10 +181,10 @@ class PerplexityTask(HealthcareTask):
             return
         before = f"the token before each text is {', '.join(map(repr, sorted(self._prefix_tokens)))}"
         logger.warning(
-            "%s: %s is above %.0e. This often means a wrong set-up (%s; another one: prefix_token_id=N in --model_args) "
+            "%s: %s above %.0e. This often is a wrong set-up (%s; another one: --model_args prefix_token_id=N) "
             "or texts of a few rare words. Compare models by nats_per_byte or by ranks: one such value decides any "
             "correlation",
-            self.task_name, " and ".join(self._extreme), EXTREME,
+            self.task_name, ", ".join(self._extreme), EXTREME,
             before if self._prefix_tokens else "such as a wrong prompt format",
         )  # fmt: skip
 
