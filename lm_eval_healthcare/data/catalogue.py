@@ -1,7 +1,8 @@
 """What the task YAMLs say about each benchmark, read without the harness.
 
 Every task YAML of the pack carries a section `healthcare:` with the facts that the harness has no place for: columns,
-row counts, licence, languages. This module turns it into a `TaskFacts`.
+row counts, licence, languages. This module turns it into a `TaskFacts`. A YAML that includes another inherits the whole
+section and says under `healthcare_changes:` what is different.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SECTION = "healthcare"
+CHANGES = "healthcare_changes"
 _KNOWN_KEYS = {
     "name", "benchmark", "languages", "licence", "gated", "credentialed", "rows", "id", "columns", "breakdown",
     "harness", "harness_template", "pack", "shape", "prepare", "readers", "read", "flat_split", "options",
@@ -144,6 +146,8 @@ def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
     """
     name = str(config.get("task"))
     section = config.get(SECTION)
+    if isinstance(section, dict):
+        section = {**section, **(config.get(CHANGES) or {})}
     if not isinstance(section, dict) or "benchmark" not in section:
         raise ValueError(
             f"task {name}: the YAML has no section '{SECTION}:' with at least 'benchmark'. Start from one of the "

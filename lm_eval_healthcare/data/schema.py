@@ -1,8 +1,8 @@
 """What a row must hold: column types written in the task's YAML, checked and coerced before a model is loaded.
 
 A type is written as `str`, `int`, `list[str]`, `list` (of anything), a range such as `int 1..4`, a fixed length such as
-`list[str] x4`, or the allowed values such as `yes|no|maybe`; a trailing `?` allows null. A dot in a column's name reaches
-into a struct.
+`list[str] x4`, or the allowed values such as `yes|no|maybe`; a trailing `?` allows null. A dot in a column's name
+reaches into a struct.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import re
@@ -18,6 +19,24 @@ logger = logging.getLogger(__name__)
 _MOST_VALUES = 40
 
 
+class ScoredDocument(dict):
+    """The scores of one document as the harness takes them.
+
+    The dict holds what is logged for the document. `items()`, from which the harness aggregates, adds the scores by
+    category: NaN for every category but the document's own. So every document gives the same keys, and the log is not
+    filled with NaN.
+    """
+
+    def __init__(self, scores: dict[str, float], by_category: dict[str, float] | None = None) -> None:
+        """Keep `scores` for the log and add `by_category` for the aggregation."""
+        super().__init__(scores)
+        self._by_category = by_category or {}
+
+    def items(self) -> Any:
+        """Return the pairs that are aggregated."""
+        return {**self, **self._by_category}.items()
+
+
 @dataclass(frozen=True)
 class Cell:
     """One metric over the documents that have one value in one column."""
@@ -32,11 +51,11 @@ class Cell:
         return str(doc.get(self.column)) == self.value
 
 
-def cells(metric: str, columns: Iterable[str], rows: Mapping[str, Sequence[Any]]) -> list[Cell]:
-    """Return one cell for each value of each column.
+def cells(metrics: Sequence[str], columns: Iterable[str], rows: Mapping[str, Sequence[Any]]) -> list[Cell]:
+    """Return one cell for each metric and each value of each column.
 
     Args:
-        metric: The metric that is broken down.
+        metrics: The metrics that are broken down.
         columns: Columns to break it down by.
         rows: The values of each column; a column that is not there gives no cells.
 
@@ -50,7 +69,7 @@ def cells(metric: str, columns: Iterable[str], rows: Mapping[str, Sequence[Any]]
         if len(values) > _MOST_VALUES:
             logger.warning("column '%s' has %d values; scores are not broken down by it", column, len(values))
             continue
-        for value in values:
+        for metric, value in itertools.product(metrics, values):
             key = base = f"{metric}_{column}_{_slug(value)}"
             number = 1
             while key in taken:
@@ -78,11 +97,9 @@ def table(cells: Iterable[Cell], values: Mapping[str, Sequence[float]]) -> dict[
     out: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)
     for cell in cells:
         found = values.get(cell.key, ())
-        out[cell.column][cell.value] = {
-            cell.metric: scored_mean(found),
-            f"{cell.metric}_stderr": scored_mean_stderr(found),
-            "n": len(scored(found)),
-        }
+        row = out[cell.column].setdefault(cell.value, {})
+        row |= {cell.metric: scored_mean(found), f"{cell.metric}_stderr": scored_mean_stderr(found)}
+        row.setdefault("n", len(scored(found)))
     return dict(out)
 
 

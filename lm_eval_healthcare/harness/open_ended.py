@@ -12,26 +12,37 @@ from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.scoring.documents import score_documents
+from lm_eval_healthcare.scoring.reasoning import CUT_REASONING, opens_reasoning, stopped, without_reasoning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 logger = logging.getLogger(__name__)
 
-EMPTY, VERY_SHORT = "empty_prediction", "very_short_prediction"
+EMPTY, VERY_SHORT, CUT = "empty_prediction", "very_short_prediction", CUT_REASONING
 _BLANK_LINE = ["\n\n"]
 
 
-class OpenEndedTask(HealthcareTask):
-    """Scores free text with the metrics that the option `metrics` names.
+class CutAnswer(str):
+    """The empty answer of a model that was still reasoning when its reply ended."""
+
+    __slots__ = ()
+
+
+class GeneratedTextTask(HealthcareTask):
+    """A task whose answers are texts that the model writes: what the model is told to stop at, and what is scored.
 
     A chat model is not stopped at a blank line: its replies often begin with one, or with a heading that ends in one.
-    Base models keep the task's stop string, without which they would go on to invent the next question.
+    Base models keep the task's stop string, without which they would go on to invent the next question. Reasoning is
+    taken out of an answer before its stop strings are looked for; where a model is known to reason, they are not given
+    to the model, since it would stop inside its reasoning.
     """
 
     DECIDED_HERE = frozenset({"process_results", "metric_list"})
 
     _chat = False
+    _reasons = False
+    _saved_stops: list[str] | None = None
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
         """Set a value as the harness does; a temperature alone means to sample."""
@@ -45,20 +56,60 @@ class OpenEndedTask(HealthcareTask):
         self._chat = bool(kwargs.get("apply_chat_template", False))
         request = super().construct_requests(doc, ctx, **kwargs)
         prompt, _, *rest = request.arguments
+        reasoning = self.options.reasoning
+        self._reasons = reasoning == "on" or (reasoning == "auto" and opens_reasoning(prompt))
         request.arguments = (prompt, self.generation_kwargs_used, *rest)
         return request
 
     @property
     def generation_kwargs_used(self) -> dict[str, Any]:
         """What the model is really given."""
-        given = dict(self.config.generation_kwargs or {})
-        ours = "until" not in self._user_generation_kwargs and given.get("until") == _BLANK_LINE
-        return {**given, "until": []} if self._chat and ours else {**given, "until": list(given.get("until") or [])}
+        return {**(self.config.generation_kwargs or {}), "until": [] if self._reasons else self.stops}
 
-    def _warn_of_empty(self, empty: int, total: int) -> None:
-        if empty * 2 > total:
+    @property
+    def stops(self) -> list[str]:
+        """The strings that end an answer, whether the model stops at them or they are looked for afterwards."""
+        if self._saved_stops is not None:
+            return self._saved_stops
+        until = (self.config.generation_kwargs or {}).get("until") or []
+        until = [until] if isinstance(until, str) else list(until)
+        return [] if self._chat and until == _BLANK_LINE and "until" not in self._user_generation_kwargs else until
+
+    def take_saved_stops(self, stops: list[str]) -> None:
+        """Use the stop strings of the run whose answers are scored again."""
+        self._saved_stops = stops
+
+    def _clean_answers(self) -> None:
+        for instance in self._instances or []:
+            instance.resps = [without_lone_surrogates(response) for response in instance.resps]
+
+    def _clean_filtered(self) -> None:
+        for instance in self._instances or []:
+            for name, text in instance.filtered_resps.items():
+                if isinstance(text, str):
+                    instance.filtered_resps[name] = self.scored_text(text, str(instance.args[0]))
+
+    def scored_text(self, reply: str, prompt: str) -> str:
+        """Return what is scored of a reply: without reasoning and leading blanks, up to a stop string."""
+        if self.options.reasoning != "off":
+            answer = without_reasoning(reply, opens_reasoning(prompt))
+            if answer.cut:
+                return CutAnswer()
+            reply = answer.text
+        return stopped(reply.lstrip(), self.stops)
+
+    def _warn_of_empty(self, empty: int, cut: int, total: int) -> None:
+        if empty * 2 > total and empty > cut:
             hint = "" if self._chat else "; a chat model needs --apply_chat_template"
             logger.warning("%s: %d of %d answers are empty%s", self.task_name, empty, total, hint)
+        if cut:
+            hint = "give the model more room (--gen_kwargs max_gen_toks=4096)"
+            hint += "" if self._reasons or not self.stops else ", and keep stop strings from it (reasoning=on)"
+            logger.warning("%s: %d of %d replies end inside their reasoning; %s", self.task_name, cut, total, hint)
+
+
+class OpenEndedTask(GeneratedTextTask):
+    """Scores free text with the metrics that the option `metrics` names."""
 
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
         names = self.options.metric_names(self.facts.languages)
@@ -73,31 +124,27 @@ class OpenEndedTask(HealthcareTask):
             better = metrics.AVAILABLE[name].higher_is_better
             out.append({"metric": name, "aggregation": SCORED_MEAN, "higher_is_better": better})
             out.append({"metric": f"{name}_coverage", "aggregation": "mean", "higher_is_better": True})
-        out += [{"metric": name, "aggregation": "mean", "higher_is_better": False} for name in (EMPTY, VERY_SHORT)]
+        out += [{"metric": name, "aggregation": "mean", "higher_is_better": False} for name in (EMPTY, VERY_SHORT, CUT)]
         return out
 
     def _signatures(self) -> dict[str, str]:
         return {name: metrics.signature(name) for name in self.metric_names}
 
-    def _clean_answers(self) -> None:
-        for instance in self._instances or []:
-            instance.resps = [without_lone_surrogates(response) for response in instance.resps]
-
-    def _clean_filtered(self) -> None:
-        for instance in self._instances or []:
-            for name, text in instance.filtered_resps.items():
-                if isinstance(text, str):
-                    instance.filtered_resps[name] = text.lstrip()
+    def _broken_down(self) -> list[str]:
+        return self.metric_names
 
     def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
+        texts = [first_text(result) for result in results]
         scored = score_documents(
-            [_first_text(result) for result in results],
+            texts,
             [_references(self.doc_to_target(doc)) for doc in docs],
             self.metric_names,
         )
+        cut = [isinstance(text, CutAnswer) for text in texts]
         if count:
             self.reasons += scored.reasons
-            self._warn_of_empty(int(scored.empty.sum()), len(docs))
+            self.reasons.update({CUT: sum(cut)} if any(cut) else {})
+            self._warn_of_empty(int(scored.empty.sum()), sum(cut), len(docs))
         self.metric_errors.update(scored.errors)
         for place, (doc, result) in enumerate(zip(docs, results, strict=True)):
             scores: dict[str, float] = {}
@@ -107,6 +154,7 @@ class OpenEndedTask(HealthcareTask):
                 scores[f"{name}_coverage"] = float(value == value)
             scores[EMPTY] = float(scored.empty[place])
             scores[VERY_SHORT] = float(scored.very_short[place])
+            scores[CUT] = float(cut[place])
             self._scores[answer_key(doc, result)] = scores
 
 
@@ -117,7 +165,8 @@ def _is_positive(value: Any) -> bool:
         return False  # the model's back end says what is wrong with it
 
 
-def _first_text(result: Sequence[Any]) -> str | None:
+def first_text(result: Sequence[Any]) -> str | None:
+    """Return the text that is scored of a document's answers, or None if there is none."""
     value = result[0] if result else None
     if isinstance(value, list | tuple):
         value = value[0] if value else None

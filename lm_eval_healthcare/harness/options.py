@@ -40,6 +40,8 @@ class Options:
         reasoning: What is done about `<think>` blocks in answers: `auto` takes them out before scoring; `on` also keeps
             stop strings from the model, which would end it inside its reasoning; `off` scores answers as they are.
         fewshot_holdout: Number of scored rows that become few-shot examples instead, where there is no other split.
+        send_text: Whether texts of credentialed data sets may go to a model or a judge outside this network: `no` or
+            `yes`.
         keep_text: Whether texts of credentialed data sets stay in sample logs and saved answers: `no` or `yes`.
     """
 
@@ -51,6 +53,7 @@ class Options:
     reasoning: str = "auto"
     fewshot_holdout: str = "0"
     keep_text: str = "no"
+    send_text: str = "no"
 
     @property
     def holdout(self) -> int:
@@ -75,7 +78,12 @@ class Options:
             raise OptionError(
                 f"answers={options.answers}: there is no such user's home here; give a folder by its path"
             )
-        for name, allowed in (("prompt", PROMPTS), ("reasoning", REASONING), ("keep_text", YES_NO)):
+        for name, allowed in (
+            ("prompt", PROMPTS),
+            ("reasoning", REASONING),
+            ("keep_text", YES_NO),
+            ("send_text", YES_NO),
+        ):
             if getattr(options, name) not in allowed:
                 raise OptionError(f"{name}={getattr(options, name)}: expected one of {', '.join(allowed)}")
         if not options.fewshot_holdout.isdecimal():
@@ -121,7 +129,7 @@ def _given(name: str, metadata: Mapping[str, Any] | None) -> str | None:
 
 def _as_text(value: Any, name: str) -> str:
     if isinstance(value, bool):  # YAML and JSON read `off`, `on`, `yes`, `no` as booleans
-        words = ("no", "yes") if name == "keep_text" else ("off", "on")
+        words = ("no", "yes") if name.endswith("_text") else ("off", "on")
         return words[value]
     if str(value).lower() == "off":
         return "off"

@@ -151,6 +151,7 @@ def _load(saved: SavedRun, metadata: dict[str, Any], include_path: Sequence[str]
         used = recorded.get(name, {}).get("generation_kwargs")
         if used and task.config.output_type == "generate_until":
             task.config.generation_kwargs = used
+            task.take_saved_stops(recorded[name].get("stops") or list(used.get("until") or []))
     return loaded
 
 

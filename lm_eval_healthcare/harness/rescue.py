@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import lm_eval_healthcare
 from lm_eval_healthcare.harness.command_line import arguments_of_command
 from lm_eval_healthcare.harness.ranks import from_first
-from lm_eval_healthcare.scoring.answers import SavedRequest, write_answers, write_run
+from lm_eval_healthcare.scoring.answers import SavedRequest, answers_file, write_answers, write_run
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -157,12 +157,24 @@ def save_answered(run: Run | None) -> None:
     logger.debug("answers of %s are saved", names)
 
 
+def discard(run: Run | None, task: HealthcareTask) -> None:
+    """Delete the saved answers of a task whose texts are not kept, once they are scored."""
+    if run is None or run.folder is None or task.replaying or task.task_name not in run.saved:
+        return
+    try:
+        answers_file(run.folder, task.task_name, task.rank).unlink(missing_ok=True)
+    except OSError as error:
+        logger.error(
+            "answers of %s hold texts of credentialed data and could not be deleted: %s", task.task_name, error
+        )
+
+
 def _write(folder: Path, tasks: list[HealthcareTask], before: list[HealthcareTask]) -> None:
     if tasks[0].rank == 0:
         write_run(folder, _describe([*before, *tasks]))
     for task in tasks:
         requests = (_saved_request(instance, task.row_number(instance.doc_id)) for instance in task.instances)
-        write_answers(folder, task.task_name, requests, rank=task.rank)
+        write_answers(folder, task.task_name, requests, rank=task.rank, private=task.facts.credentialed)
 
 
 def _saved_request(instance: Instance, doc_id: int) -> SavedRequest:
@@ -193,6 +205,7 @@ def _describe(tasks: list[HealthcareTask]) -> dict[str, Any]:
                     "metadata": dict(task.config.metadata or {}),
                     "num_fewshot": task.config.num_fewshot,
                     "generation_kwargs": task.generation_kwargs_used,
+                    "stops": task.stops,
                     "rows": len(task.eval_docs),
                     "provenance": task.provenance,
                 }

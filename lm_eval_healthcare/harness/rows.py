@@ -13,6 +13,10 @@ import datasets
 from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lm_eval.api.instance import Instance
+
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
 logger = logging.getLogger(__name__)
@@ -49,6 +53,15 @@ def answer_key(doc: Mapping[str, Any], results: Sequence[Any]) -> str:
     """Return a key of a row and the model's answers to it: equal keys have equal scores."""
     text = document_key(doc) + json.dumps(list(results), ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def by_document(instances: Iterable[Instance] | None, filter_name: str) -> list[tuple[dict[str, Any], list[Any]]]:
+    """Return every document with its answers after one filter, in document order."""
+    grouped: dict[int, list[Instance]] = {}
+    for instance in instances or []:
+        grouped.setdefault(instance.doc_id, []).append(instance)
+    ordered = [sorted(group, key=lambda instance: instance.idx) for group in grouped.values()]
+    return [(group[0].doc, [instance.filtered_resps[filter_name] for instance in group]) for group in ordered]
 
 
 def usable_examples(

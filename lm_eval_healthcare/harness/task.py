@@ -11,38 +11,20 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_healthcare.data import source
-from lm_eval_healthcare.data.catalogue import SECTION, facts_from_config
-from lm_eval_healthcare.harness import aggregation, breakdown, replay, rescue
+from lm_eval_healthcare.data.catalogue import CHANGES, SECTION, facts_from_config
+from lm_eval_healthcare.harness import aggregation, breakdown, privacy, replay, rescue
 from lm_eval_healthcare.harness.logs import join_harness_log
 from lm_eval_healthcare.harness.options import OptionError, Options, task_options, unknown_options
 from lm_eval_healthcare.harness.prompts import apply_prompt, own_keys
 from lm_eval_healthcare.harness.ranks import gather
-from lm_eval_healthcare.harness.rows import answer_key, as_dataset, usable_examples
+from lm_eval_healthcare.harness.rows import answer_key, as_dataset, by_document, usable_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lm_eval_healthcare.scoring.answers import SavedRequest
 
 logger = logging.getLogger(__name__)
-
-
-class ScoredDocument(dict):
-    """The scores of one document as the harness takes them.
-
-    The dict holds what is logged for the document. `items()`, from which the harness aggregates, adds the scores by
-    category: NaN for every category but the document's own. So every document gives the same keys, and the log is not
-    filled with NaN.
-    """
-
-    def __init__(self, scores: dict[str, float], by_category: dict[str, float] | None = None) -> None:
-        """Keep `scores` for the log and add `by_category` for the aggregation."""
-        super().__init__(scores)
-        self._by_category = by_category or {}
-
-    def items(self) -> Any:
-        """Return the pairs that are aggregated."""
-        return {**self, **self._by_category}.items()
 
 
 class HealthcareTask(ConfigurableTask):
@@ -71,9 +53,10 @@ class HealthcareTask(ConfigurableTask):
         metadata = dict(config.get("metadata") or {})
         self.options = Options.from_metadata(metadata)
         self.own_options = task_options(self.facts, metadata)
+        privacy.refuse_to_leave(self.facts, self.options, metadata)
         for message in unknown_options(metadata, strict=False):
             logger.warning("%s: %s", self.facts.name, message)
-        for key in ("class", SECTION):
+        for key in ("class", SECTION, CHANGES):
             config.pop(key, None)
         own = own_keys(metadata.get("config_source"))
         self.wording = apply_prompt(config, self.facts, self.options.prompt, own)
@@ -112,6 +95,7 @@ class HealthcareTask(ConfigurableTask):
         self.metric_errors: dict[str, str] = {}
         self.breakdown: dict[str, Any] = {}
         self._scores: dict[str, dict[str, float]] = {}
+        self._hidden: dict[int, dict[str, Any]] = {}
 
     # Rows
 
@@ -192,6 +176,14 @@ class HealthcareTask(ConfigurableTask):
     # Requests
 
     @property
+    def stops(self) -> list[str]:
+        """The strings that end an answer; a task that has no texts for answers has none."""
+        return []
+
+    def take_saved_stops(self, stops: list[str]) -> None:
+        """Use the stop strings of the run whose answers are scored again."""
+
+    @property
     def answered(self) -> bool:
         """Whether every request of the task has its answers."""
         return bool(self._instances) and all(instance.resps for instance in self._instances)
@@ -240,17 +232,40 @@ class HealthcareTask(ConfigurableTask):
         rescue.save_answered(self._run)
         super().apply_filters()
         self._clean_filtered()
-        if "bypass" in self._metric_fn_list:
-            return
         filters = list(self._instances[0].filtered_resps) if self._instances else []
+        if "bypass" not in self._metric_fn_list:
+            self._score_filtered(filters)
+        if self.private:
+            self._hidden, self._scores = privacy.hide(
+                self._instances or [], filters, self._scores, self.facts.breakdown
+            )
+            rescue.discard(self._run, self)
+
+    def _score_filtered(self, filters: Sequence[str]) -> None:
         for place, name in enumerate(filters):
-            pairs = self._by_document(name)
+            pairs = by_document(self._instances, name)
             if place == 0:
                 metrics = ", ".join(self.metric_names)
                 logger.info("scoring %d answers of %s with %s", len(pairs), self.task_name, metrics)
             self._score([doc for doc, _ in pairs], [results for _, results in pairs], count=place == 0)
         if filters:
-            self._put_ranks_together(self._by_document(filters[0]))
+            self._put_ranks_together(by_document(self._instances, filters[0]))
+
+    @property
+    def private(self) -> bool:
+        """Whether the task's texts are kept out of logs."""
+        return self.facts.credentialed and self.options.keep_text == "no"
+
+    def doc_iterator(self, **kwargs: Any) -> Iterator[tuple[int, Any]]:
+        """Yield the documents; once they have been scored, placeholders for those that must not be logged."""
+        for doc_id, doc in super().doc_iterator(**kwargs):
+            yield doc_id, self._hidden.get(doc_id, doc)
+
+    def doc_to_target(self, doc: Any, doc_to_target: Any = None) -> Any:
+        """Return the target; that of a placeholder is one too."""
+        if isinstance(doc, dict) and privacy.HIDDEN_ROW in doc:
+            return privacy.HIDDEN
+        return super().doc_to_target(doc, doc_to_target)
 
     def _clean_answers(self) -> None:
         """Make answers writable before they are saved."""
@@ -268,7 +283,7 @@ class HealthcareTask(ConfigurableTask):
         if key not in self._scores:
             self._score([doc], [results], count=True)
         scores = self._scores[key]
-        return ScoredDocument(scores, breakdown.cell_scores(self._cells, doc, scores))
+        return breakdown.ScoredDocument(scores, breakdown.cell_scores(self._cells, doc, scores))
 
     def _harness_scores(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         return super().process_results(doc, results)
@@ -276,14 +291,6 @@ class HealthcareTask(ConfigurableTask):
     @abstractmethod
     def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
         """Put the scores of these documents into `_scores`, in one batch; `count` their reasons."""
-
-    def _by_document(self, filter_name: str) -> list[tuple[dict[str, Any], list[Any]]]:
-        """Every document with its answers after one filter, in document order."""
-        grouped: dict[int, list[Any]] = {}
-        for instance in self._instances or []:
-            grouped.setdefault(instance.doc_id, []).append(instance)
-        ordered = [sorted(instances, key=lambda instance: instance.idx) for instances in grouped.values()]
-        return [(group[0].doc, [instance.filtered_resps[filter_name] for instance in group]) for group in ordered]
 
     @abstractmethod
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
@@ -298,10 +305,14 @@ class HealthcareTask(ConfigurableTask):
 
     # Scores by category, and what ranks tell each other
 
+    def _broken_down(self) -> list[str]:
+        """The metrics that are also reported by category."""
+        return self.metric_names[:1]
+
     def _add_breakdown_metrics(self) -> None:
         columns = [column for column in self.facts.breakdown if column in self.features]
         values = {column: self.task_docs[column] for column in columns}
-        self._every_cell = self._cells = breakdown.cells(self.metric_names[0], columns, values)
+        self._every_cell = self._cells = breakdown.cells(self._broken_down(), columns, values)
         for cell in self._cells:
             self._metric_fn_list[cell.key] = None
             self._aggregation_list[cell.key] = self._aggregation_list[cell.metric]

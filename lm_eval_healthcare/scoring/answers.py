@@ -66,7 +66,14 @@ def write_run(folder: Path, run: dict[str, Any]) -> None:
     _write_whole(folder / RUN_FILE, [json.dumps(content, indent=2, ensure_ascii=False, default=str)])
 
 
-def write_answers(folder: Path, task: str, requests: Iterable[SavedRequest], rank: int = 0) -> Path:
+def answers_file(folder: Path, task: str, rank: int = 0) -> Path:
+    """Return the file in which the answers of a task lie, or would lie."""
+    return folder / f"{_stem(task, rank)}.jsonl"
+
+
+def write_answers(
+    folder: Path, task: str, requests: Iterable[SavedRequest], rank: int = 0, private: bool = False
+) -> Path:
     """Write the answers of one task, whole or not at all.
 
     Args:
@@ -74,6 +81,7 @@ def write_answers(folder: Path, task: str, requests: Iterable[SavedRequest], ran
         task: The task's name.
         requests: Its requests with their answers, in order.
         rank: The process's rank; ranks other than 0 write a file of their own.
+        private: Let only the user read the file.
 
     Returns:
         The file.
@@ -82,10 +90,9 @@ def write_answers(folder: Path, task: str, requests: Iterable[SavedRequest], ran
         OSError: If the disk is full or the folder not writable; nothing half-written stays under the final name.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{_stem(task, rank)}.jsonl"
-    _write_whole(
-        path, (json.dumps(without_lone_surrogates(asdict(r)), ensure_ascii=False, default=str) for r in requests)
-    )
+    path = answers_file(folder, task, rank)
+    lines = (json.dumps(without_lone_surrogates(asdict(r)), ensure_ascii=False, default=str) for r in requests)
+    _write_whole(path, lines, private)
     return path
 
 
@@ -140,10 +147,13 @@ def _refuse_incomplete(saved: SavedRun, found: set[str]) -> None:
         )
 
 
-def _write_whole(path: Path, lines: Iterable[str]) -> None:
+def _write_whole(path: Path, lines: Iterable[str], private: bool = False) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    mode = 0o600 if private else 0o666  # the process's mask takes its part of this
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as stream:
+        with open(
+            os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8", newline="\n"
+        ) as stream:
             for line in lines:
                 stream.write(line + "\n")
             stream.flush()

@@ -68,6 +68,7 @@ def test_only_the_metrics_asked_for() -> None:
     names = {key.split(",")[0] for key in out["results"]["careqa_open"] if ",none" in key and "_stderr" not in key}
     assert names == {
         "bleu", "bleu_coverage", "rouge1", "rouge1_coverage", "empty_prediction", "very_short_prediction",
+        "cut_reasoning",
     }  # fmt: skip
 
 

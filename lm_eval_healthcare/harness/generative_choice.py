@@ -1,0 +1,76 @@
+"""Multiple choice answered in free text: the letter is read from what the model writes.
+
+Chat and reasoning models are asked this way; a score by log-likelihood looks only at the first token after the
+question.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
+from lm_eval_healthcare.harness.open_ended import CUT, EMPTY, CutAnswer, GeneratedTextTask, first_text
+from lm_eval_healthcare.harness.rows import answer_key
+from lm_eval_healthcare.metrics import is_blank
+from lm_eval_healthcare.scoring.chosen_option import chosen_option, options_of_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ACC, PARSED, UNPARSED = "acc", "acc_parsed", "unparsed"
+
+
+class GenerativeChoiceTask(GeneratedTextTask):
+    """Accuracy of the option that a text chooses.
+
+    `acc` counts a text that chooses no option as wrong; `acc_parsed` is the accuracy of the texts that choose one, and
+    `unparsed` the share of those that do not. A high `unparsed` says that the model did not follow the format, not that
+    it knows little.
+    """
+
+    def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
+        return [ACC, PARSED]
+
+    def _metric_list(self) -> list[dict[str, Any]]:
+        out: list[dict[str, Any]] = []
+        for name in self.metric_names:
+            out.append({"metric": name, "aggregation": SCORED_MEAN, "higher_is_better": True})
+            out.append({"metric": f"{name}_coverage", "aggregation": "mean", "higher_is_better": True})
+        out += [{"metric": name, "aggregation": "mean", "higher_is_better": False} for name in (UNPARSED, EMPTY, CUT)]
+        return out
+
+    def _signatures(self) -> dict[str, str]:
+        how = "impl:lm_eval_healthcare|answer:option read from generated text|reader:1"
+        return {ACC: f"acc|{how}|unparsed:wrong", PARSED: f"acc_parsed|{how}|unparsed:left out"}
+
+    def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
+        empty = cut = 0
+        for doc, result in zip(docs, results, strict=True):
+            found = first_text(result)
+            text = "" if found is None else found
+            labels = [str(choice) for choice in self.doc_to_choice(doc)]
+            chosen = chosen_option(text, labels, options_of_prompt(str(self.doc_to_text(doc)), labels))
+            right = math.nan if chosen is None else float(chosen in self._gold(doc, labels))
+            scores = {
+                ACC: 0.0 if chosen is None else right,
+                f"{ACC}_coverage": 1.0,
+                PARSED: right,
+                f"{PARSED}_coverage": float(chosen is not None),
+                UNPARSED: float(chosen is None),
+                EMPTY: float(is_blank(text)),
+                CUT: float(isinstance(text, CutAnswer)),
+            }
+            empty += is_blank(text)
+            cut += isinstance(text, CutAnswer)
+            self._scores[answer_key(doc, result)] = scores
+            if count:
+                self.reasons.update({UNPARSED: 1} if chosen is None else {})
+        if count:
+            self.reasons.update({name: number for name, number in ((EMPTY, empty), (CUT, cut)) if number})
+            self._warn_of_empty(empty, cut, len(docs))
+
+    def _gold(self, doc: dict[str, Any], labels: Sequence[str]) -> set[int]:
+        target = self.doc_to_target(doc)
+        targets = target if isinstance(target, list) else [target]
+        return {labels.index(one) if isinstance(one, str) and one in labels else int(one) for one in targets}
