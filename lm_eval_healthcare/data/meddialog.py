@@ -72,11 +72,11 @@ def raw_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mappi
         reference), `question` (description and turns, nothing said twice) and `answer`. Consultations without a
         doctor's turn, or without anything that it could answer, are left out.
     """
-    prepared = Prepared({})
+    prepared, scored = Prepared({}), _scored(splits)
     for split, rows in splits.items():
         made = [_consultation(row) for row in rows]
         prepared.splits[split] = [document for document in made if isinstance(document, dict)]
-        if split == SCORED:
+        if split == scored:
             prepared.left_out = Counter(reason for reason in made if isinstance(reason, str))
     return prepared
 
@@ -88,7 +88,7 @@ def qsumm_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Map
         splits: Rows with `src` (`Patient: ... Doctor: ...`) and `tgt` (the question).
         options: `dialogue`: `whole` or `patient`.
     """
-    prepared = Prepared({})
+    prepared, scored = Prepared({}), _scored(splits)
     for split, rows in splits.items():
         if options.get("dialogue", "whole") == "whole":
             prepared.splits[split] = [{"src": row["src"], "tgt": row["tgt"]} for row in rows]
@@ -99,7 +99,7 @@ def qsumm_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Map
             for row, part in zip(rows, parts, strict=True)
         ]
         unlabelled = sum(part is None for part in parts)
-        if split == SCORED and unlabelled:
+        if split == scored and unlabelled:
             prepared.warnings.append(
                 f"{unlabelled} of {len(rows)} consultations do not say who speaks; their whole text is used"
             )
@@ -261,3 +261,8 @@ def _plain(text: str) -> str:
 def _word_before(text: str, place: int) -> str:
     words = re.findall(r"[^\s]+", text[max(0, place - 40) : place])
     return words[-1].lower() if words else ""
+
+
+def _scored(splits: Mapping[str, Any]) -> str:
+    """Name the split whose rows are scored; a folder may hold another one only."""
+    return SCORED if SCORED in splits else next(iter(splits), SCORED)

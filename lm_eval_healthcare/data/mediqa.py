@@ -75,11 +75,11 @@ def documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[s
         of rank 1 are left out.
     """
     good = options.get("references", "expert") == "good"
-    prepared = Prepared({})
+    prepared, scored = Prepared({}), _scored(splits)
     for split, rows in splits.items():
         made = [_document(row, good) for row in rows]
         prepared.splits[split] = [document for document in made if document is not None]
-        if split == SCORED:
+        if split == scored:
             without = [row["question_id"] for row, document in zip(rows, made, strict=True) if document is None]
             if without:
                 prepared.left_out = Counter({NO_EXPERT_ANSWER: len(without)})
@@ -211,3 +211,8 @@ def _parsed(value: Any, name: str) -> Any:
         return json.loads(value)
     except ValueError as error:
         raise ValueError(f"column '{name}': expected a struct, got text that is not JSON ({error})") from error
+
+
+def _scored(splits: Mapping[str, Any]) -> str:
+    """Name the split whose rows are scored; a folder may hold another one only."""
+    return SCORED if SCORED in splits else next(iter(splits), SCORED)

@@ -51,14 +51,14 @@ _TITLE = re.compile(r"(?<=[.!?)\]])\s+(?=[A-Z][A-Z ,/&\-]{5,60}\.(?:\s|$))")
 
 def hospital_course_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[str, str]) -> Prepared:
     """Ask for the hospital course (`target_text`) from the extracted notes (`extractive_notes_summ`)."""
-    prepared = Prepared({})
+    prepared, scored = Prepared({}), _scored(splits)
     for split, rows in splits.items():
         prepared.splits[split] = []
         for row in rows:
             notes, course = row["extractive_notes_summ"].strip(), row["target_text"].strip()
             if notes and course:
                 prepared.splits[split].append({"extractive_notes_summ": notes, "target_text": course})
-            elif split == SCORED:
+            elif split == scored:
                 prepared.left_out[NO_HOSPITAL_COURSE if notes else NO_NOTES] += 1
     return prepared
 
@@ -69,14 +69,14 @@ def repsum_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Ma
     Returns:
         Documents with `findings` and `impression`; rows without one of them are left out, counted by what is missing.
     """
-    prepared = Prepared({})
+    prepared, scored = Prepared({}), _scored(splits)
     for split, rows in splits.items():
         prepared.splits[split] = []
         for row in rows:
             findings, impression = report(row["extractive_notes_summ"])
             if findings and impression:
                 prepared.splits[split].append({"findings": findings, "impression": impression})
-            elif split == SCORED:
+            elif split == scored:
                 prepared.left_out[NO_IMPRESSION if findings else NO_FINDINGS] += 1
     return prepared
 
@@ -133,3 +133,8 @@ def _is_heading(match: re.Match[str]) -> bool:
     if match["end"] == ":":
         return begins_line or len(match["lead"]) > 1 or match["name"].isupper()
     return begins_line and match["name"].isupper()
+
+
+def _scored(splits: Mapping[str, Any]) -> str:
+    """Name the split whose rows are scored; a folder may hold another one only."""
+    return SCORED if SCORED in splits else next(iter(splits), SCORED)
