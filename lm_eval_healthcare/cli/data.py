@@ -7,7 +7,7 @@ import importlib
 
 COMMANDS = {
     "fetch": "copy the hub's rows into a folder that serves a machine without internet",
-    "prepare": "convert a benchmark's original files (XML, CSV, TSV, PubTator, JSON, text, spreadsheet) to a data folder",
+    "prepare": "convert original files (XML, CSV, TSV, PubTator, JSON, text, spreadsheet) into a data folder",
     "verify": "check a data folder: checksums, row counts, columns",
     "export": "write the questions of tasks as they will be asked, for inspection or other tools",
     "describe": "count and measure the rows: categories, years, lengths, vocabulary, balance, duplicates",

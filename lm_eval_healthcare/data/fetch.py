@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_healthcare.data import hub
 from lm_eval_healthcare.data.files import EXTENSIONS, DataError
 from lm_eval_healthcare.data.folder import LOCAL_FEWSHOT_SPLITS
-from lm_eval_healthcare.data.manifest import FolderWriter, is_whole, writing
+from lm_eval_healthcare.data.manifest import FolderError, FolderWriter, is_whole, writing
 from lm_eval_healthcare.data.row_files import FORMATS
 from lm_eval_healthcare.data.source import Source, load
 
@@ -60,7 +60,7 @@ def fetch(
 ) -> list[Fetched]:
     """Write the rows of tasks into a folder.
 
-    One task that cannot be fetched does not keep the others from it.
+    One task that cannot be fetched does not keep the others from it; a disk that refuses ends the work.
 
     Args:
         tasks: The tasks.
@@ -88,6 +88,9 @@ def fetch(
             try:
                 _fetch_one(fetched, sharing, writer, revision, extension, progress)
                 fetched.warnings = _try_out(sharing, folder)
+            except FolderError as error:
+                fetched.state, fetched.problem = "failed", f"{error}. What comes after it was not tried."
+                break
             except DataError as error:
                 fetched.state, fetched.problem = "failed", str(error)
     return out

@@ -31,6 +31,10 @@ LOCK = ".lock"
 FORMAT = "lm_eval_healthcare data 1"
 
 
+class FolderError(DataError):
+    """The folder or the disk refuses; no other file would fare better."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """What the manifest says about one file.
@@ -164,7 +168,8 @@ class FolderWriter:
             **about: The fields of `Entry` that only the caller knows.
 
         Raises:
-            DataError: If another file is in the way, a row cannot be written, or the disk refuses.
+            FolderError: If the disk refuses.
+            DataError: If another file is in the way, or a row cannot be written.
         """
         target = self.folder / path
         try:
@@ -182,7 +187,7 @@ class FolderWriter:
             self.manifest.entries[path] = entry
             self._save()
         except OSError as error:
-            raise DataError(_explain(target, error)) from error
+            raise FolderError(_explain(target, error)) from error
         return entry
 
     def forget(self, path: str) -> None:

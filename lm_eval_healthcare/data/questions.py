@@ -46,6 +46,7 @@ class Layout:
 
     Attributes:
         question: The column of the question.
+        also: Further columns that are part of the question.
         options: The columns of the options, one an option.
         option_list: One column that holds all options, in place of `options`.
         labels: Options that are the same in every row, in place of both.
@@ -65,17 +66,19 @@ class Layout:
     answer: str | None = None
     category: str | None = None
     year: str | None = None
+    also: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[str, ...]:
         """The columns without which a document has another layout."""
         return tuple(
             name
-            for name in (self.question, *self.options, self.option_list, self.gold, self.answer)
+            for name in (self.question, *self.also, *self.options, self.option_list, self.gold, self.answer)
             if name is not None
         )
 
 
+_OPTIONS = ("option_a", "option_b", "option_c", "option_d", "option_e")
 _DECISIONS = ("yes", "no", "maybe")
 LAYOUTS: tuple[Layout, ...] = (
     Layout("question", options=("op1", "op2", "op3", "op4"), gold="cop", first=1, category="category", year="year"),
@@ -89,6 +92,11 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("Question", answer="Free_form_answer", category="source"),
     Layout("dialogue", answer="section_text", category="section_header"),
     Layout("dialogue", answer="note", category="dataset"),
+    Layout("abstract", answer="relation", category="relation", also=("title", "entity1", "entity2")),
+    Layout("complaint", options=_OPTIONS[:4], gold="answer"),
+    Layout("medical_abstract", options=_OPTIONS, gold="answer", category="condition"),
+    Layout("transcription", answer="specialties"),
+    Layout("extractive_notes_summ", answer="target_text"),
     Layout("CHQ", answer="Summary"),
     Layout("src", answer="tgt"),
 )
@@ -165,7 +173,8 @@ def _question(document: Mapping[str, Any], layout: Layout) -> Question:
     if gold is not None:
         answers = (options[gold],)
     category, year = (_text(_get(document, name)).strip() if name else "" for name in (layout.category, layout.year))
-    return Question(_text(_get(document, layout.question)), options, gold, answers, category or None, year or None)
+    text = "\n".join(_text(_get(document, name)) for name in (layout.question, *layout.also))
+    return Question(text, options, gold, answers, category or None, year or None)
 
 
 def _gold(value: Any, layout: Layout, n_options: int) -> int | None:
