@@ -41,7 +41,7 @@ def row(text: str | None, course: str | None = "She got well.") -> dict[str, Any
         ("FINDINGS: Clear.\nIMPRESSION: Normal.\nDischarge Medications:\nTea.", "Clear.", "Normal."),
         ("FINDINGS: Clear. IMPRESSION: Normal. ______________ Tea.", "Clear.", "Normal."),
         ("FINDINGS: Clear. IMPRESSION: Normal. NURSING NOTE. Slept well.", "Clear.", "Normal."),
-        ("FINDINGS: CLEAR. NO FLUID. IMPRESSION: NORMAL LUNGS. NO CHANGE.", "CLEAR. NO FLUID.", "NORMAL LUNGS. NO CHANGE."),
+        ("FINDINGS: CLEAR. NO FLUID. IMPRESSION: NORMAL LUNG. OLD SCAR.", "CLEAR. NO FLUID.", "NORMAL LUNG. OLD SCAR."),
         # Parts of the body are no headings.
         ("FINDINGS: LUNGS: Clear. HEART: Normal. IMPRESSION: Fine.", "LUNGS: Clear. HEART: Normal.", "Fine."),
         # Words in a sentence are no headings.
