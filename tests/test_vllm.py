@@ -88,3 +88,168 @@ def test_the_command_on_vllm_with_a_local_folder(demo_model: Path, tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "|careqa_en|" in done.stdout
+
+
+# One request a question, against the harness's way on the same engine
+
+
+@pytest.fixture(scope="module")
+def engine(demo_model: Path) -> Any:
+    """A vLLM model with its prefix cache on, loaded once."""
+    pytest.importorskip("vllm")
+    from lm_eval.models.vllm_causallms import VLLM
+
+    return VLLM(
+        pretrained=str(demo_model), dtype="float32", max_model_len=2048, enforce_eager=True,
+        gpu_memory_utilization=0.3, enable_prefix_caching=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def requests_seen(engine: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the engine answers, request by request."""
+    seen: list[Any] = []
+    generate = engine.model.generate
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        outputs = generate(*args, **kwargs)
+        seen.extend(outputs)
+        return outputs
+
+    monkeypatch.setattr(engine.model, "generate", recorded)
+    engine.model.reset_prefix_cache()
+    return seen
+
+
+def run(engine: Any, task: Any, shots: int = 0) -> Any:
+    """Six rows of a task through the harness's evaluator."""
+    from lm_eval.evaluator import evaluate
+
+    task.set_config("num_fewshot", shots)
+    task.set_fewshot_seed(seed=1234)
+    return evaluate(lm=engine, task_dict={"tasks": {task.config.task: task}}, limit=6, bootstrap_iters=100)
+
+
+def same(ours: Any, theirs: Any) -> None:
+    """Every value is equal; log-likelihoods up to the order of additions in float32."""
+    if isinstance(theirs, float):
+        assert ours == pytest.approx(theirs, abs=1e-4, nan_ok=True)
+    elif isinstance(theirs, dict):
+        assert ours.keys() == theirs.keys()
+        for key in theirs:
+            same(ours[key], theirs[key])
+    elif isinstance(theirs, list | tuple):
+        assert isinstance(ours, list | tuple)
+        assert len(ours) == len(theirs)
+        for mine, yours in zip(ours, theirs, strict=True):
+            same(mine, yours)
+    else:
+        assert ours == theirs
+
+
+def user_task(folder: Path, name: str, **content: Any) -> Any:
+    """A task of a user's own that includes one of the pack's."""
+    import yaml
+
+    from lm_eval_healthcare import task_manager, tasks_path
+
+    content["include"] = str(tasks_path() / content["include"])
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump({"task": name, **content}), encoding="utf-8")
+    manager = task_manager(
+        metadata={"data": "sample", "answers": "off"}, include_path=str(folder), include_defaults=False
+    )
+    return manager.load([name])["tasks"][name]
+
+
+LETTERS_AND_TEXTS = "{{[op1, op2, op3, op4] if cop > 2 else ['A', 'B', 'C', 'D']}}"
+
+
+@pytest.mark.parametrize(
+    ("content", "shots", "requests"),
+    [
+        pytest.param({"include": "careqa/careqa_en.yaml"}, 0, 6, id="letters"),
+        pytest.param({"include": "mmlu/mmlu_anatomy.yaml"}, 5, 6, id="few-shot"),
+        pytest.param(
+            {"include": "careqa/careqa_en.yaml", "doc_to_choice": "{{[op1, op2, op3, op4]}}"}, 0, 24, id="texts"
+        ),
+        pytest.param(
+            {"include": "careqa/careqa_en.yaml", "doc_to_choice": LETTERS_AND_TEXTS}, 0, None, id="letters and texts"
+        ),
+        pytest.param(
+            {
+                "include": "careqa/careqa_en.yaml",
+                "metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}, {"metric": "acc_mutual_info"}],
+            },
+            0, 7, id="mutual information",
+        ),
+    ],
+)  # fmt: skip
+def test_one_request_a_question_gives_the_harness_numbers(
+    engine: Any, requests_seen: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    content: dict[str, Any], shots: int, requests: int | None,
+) -> None:  # fmt: skip
+    ours = run(engine, user_task(tmp_path, "asked", **content), shots)
+    questions, cached = len(requests_seen), sum(output.num_cached_tokens or 0 for output in requests_seen)
+    requests_seen.clear()
+    monkeypatch.setattr("lm_eval_healthcare.harness.choices.REQUEST_TYPE", "loglikelihood")
+    theirs = run(engine, user_task(tmp_path, "asked", **content), shots)
+    same(ours["results"], theirs["results"])
+    same(ours["samples"], theirs["samples"])
+    assert questions == requests if requests else 6 < questions < len(requests_seen)
+    assert not any(output.num_cached_tokens for output in requests_seen)
+    if shots:
+        assert cached > 0
+
+
+def test_the_harness_own_task_gives_the_same_numbers(engine: Any, requests_seen: list[Any]) -> None:
+    from side_by_side import both
+
+    ours, theirs = both("medmcqa", "sample", answers="off")
+    mine, yours = run(engine, ours), run(engine, theirs)
+    assert len(requests_seen) == 6 + 4 * 6
+    for key in ("acc,none", "acc_stderr,none"):
+        same(mine["results"]["medmcqa"][key], yours["results"]["medmcqa"][key])
+    for a, b in zip(mine["samples"]["medmcqa"], yours["samples"]["medmcqa"], strict=True):
+        for key in ("arguments", "resps", "filtered_resps", "target", "prompt_hash", "target_hash"):
+            same(a[key], b[key])
+
+
+def test_long_contexts_are_cut_as_the_harness_does(
+    engine: Any, requests_seen: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lm_eval.api.instance import Instance
+
+    from lm_eval_healthcare.harness.choices import choice_loglikelihood
+
+    contexts = [
+        f"{'The patient has a fever. ' * 400}{end}" for end in ("Question one? Answer:", "Question two? Answer:")
+    ]
+    asked = [
+        Instance("loglikelihood", {}, (context, f" {letter}"), idx, metadata=("long", doc_id, 1))
+        for doc_id, context in enumerate(contexts)
+        for idx, letter in enumerate("ABCD")
+    ]
+    ours = choice_loglikelihood(engine, asked)
+    assert [len(output.prompt_token_ids) for output in requests_seen] == [62, 62]
+    same(ours, engine.loglikelihood(asked))
+
+
+def test_an_engine_that_refuses_is_asked_the_harness_way(
+    engine: Any, requests_seen: list[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More tokens than vLLM lets a request name: its own error, and no request of the failed call is left behind."""
+    from lm_eval.api.instance import Instance
+
+    from lm_eval_healthcare.harness import choices
+
+    monkeypatch.setattr(choices, "TOKENS_A_REQUEST", 10_000)
+    letters = dict.fromkeys(engine.tokenizer.convert_ids_to_tokens(range(1000, 3000)))
+    words = [f" {letter[1:]}" for letter in letters if letter.startswith("Ġ") and letter[1:].isalpha()][:200]
+    asked = [
+        Instance("loglikelihood", {}, (context, word), idx, metadata=("many", doc_id, 1))
+        for doc_id, (context, options) in enumerate([("A fine day for a", words[:3]), ("They ate", words)])
+        for idx, word in enumerate(options)
+    ]
+    ours = choices.choice_loglikelihood(engine, asked)
+    assert caplog.text.count("each choice is asked alone") == 1
+    same(ours, engine.loglikelihood(asked))
