@@ -63,11 +63,11 @@ def _add_line(line: str, documents: dict[str, dict[str, Any]]) -> str:
     match = _TEXT.match(line)
     if match:
         pmid = match["pmid"].strip()
-        document = documents.setdefault(pmid, {"pmid": pmid, "passages": [], "entities": [], "relations": []})
+        block = documents.setdefault(pmid, {"pmid": pmid, "passages": [], "entities": [], "relations": []})
         kind = "title" if match["part"] == "t" else "abstract"
-        if any(passage["type"] == kind for passage in document["passages"]):
+        if any(passage["type"] == kind for passage in block["passages"]):
             return f"a second {kind} of document {pmid}"
-        document["passages"].append({"type": kind, "text": [match["text"].strip()]})
+        block["passages"].append({"type": kind, "text": [match["text"].strip()]})
         return ""
     fields = [field.strip() for field in line.split("\t")]
     document = documents.get(fields[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from pathlib import Path
@@ -13,6 +14,7 @@ from scripted import ScriptedModel, evaluate
 from lm_eval_healthcare import task_manager
 from lm_eval_healthcare.data.biored import RELATIONS
 from lm_eval_healthcare.data.transcriptions import SPECIALTIES
+from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
 from lm_eval_healthcare.scoring.f1 import confusion_matrix, jackknife_stderr, macro_f1
 from support import write_jsonl
 
@@ -203,3 +205,25 @@ def test_letters_of_an_abstract_are_scored(tmp_path: Path) -> None:
     # Class 2 is right once and given five times: 2 / (1 + 5); the other four are 0.
     assert found["f1_macro,none"] == pytest.approx((1 / 3) / 5)
     assert found["acc_condition_digestive_system_diseases,none"] == 1.0
+
+
+def test_prompts_are_those_of_the_installed_harness() -> None:
+    """The harness's own functions, on the same text, print the same prompt but for the names of specialties."""
+    path = HARNESS_TASKS / "med_text_classification" / "utils.py"
+    spec = importlib.util.spec_from_file_location("their_utils", path)
+    assert spec is not None
+    assert spec.loader is not None
+    theirs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(theirs)
+    manager = task_manager(metadata={"data": "sample", "answers": "off"}, include_defaults=False)
+    easy, hard = "med_text_classification_easy", "med_text_classification_hard"
+    tasks = manager.load([easy, hard])["tasks"]
+    for doc in tasks[easy].eval_docs:
+        expected = theirs.doc_to_text_easy({"text": doc["medical_abstract"]})
+        assert tasks[easy].fewshot_context(doc, 0) == expected
+        assert theirs.doc_to_choice_easy({})[doc["answer"]] == doc["condition"]
+    names = theirs.doc_to_choice_hard({})
+    assert sorted(name.strip() for name in names) == list(SPECIALTIES)
+    for doc in tasks[hard].eval_docs:
+        expected = theirs.doc_to_text_hard(doc).replace(str(names), str(list(SPECIALTIES)))
+        assert tasks[hard].fewshot_context(doc, 0) == expected
