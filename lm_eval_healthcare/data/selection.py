@@ -83,11 +83,23 @@ def _leaves(
         yield name
         return
     members = entry.config.get("task") or [] if entry is not None else tags.get(name, [])
-    for member in [members] if isinstance(members, str) else members:
-        inner = member if isinstance(member, str) else str(member.get("task") or member.get("group"))
-        if inner not in entries and inner not in tags:
-            raise DataError(f"group {name} names '{inner}', which is not a task of the pack; name its tasks one by one")
-        yield from _leaves(inner, entries, tags, (*above, name))
+    for member in _members(members):
+        if member not in entries and member not in tags:
+            raise DataError(
+                f"group {name} names '{member}', which is not a task of the pack; name its tasks one by one"
+            )
+        yield from _leaves(member, entries, tags, (*above, name))
+
+
+def _members(members: Any) -> Iterator[str]:
+    """Names in a group's `task:`; a group may also be written out inside another."""
+    for member in members if isinstance(members, list) else [members]:
+        if not isinstance(member, dict):
+            yield str(member)
+        elif isinstance(member.get("task"), list):
+            yield from _members(member["task"])
+        else:
+            yield str(member.get("task") or member.get("group"))
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -178,8 +178,8 @@ def _boxes(axes: Any, values: Sequence[Sequence[int]]) -> None:
     for place, row in enumerate(values):
         if row:
             axes.boxplot(
-                [row], positions=[place], widths=0.55, vert=False, whis=(5, 95), showfliers=False, showmeans=True,
-                patch_artist=True, manage_ticks=False,
+                [row], positions=[place], widths=0.55, orientation="horizontal", whis=(5, 95), showfliers=False,
+                showmeans=True, patch_artist=True, manage_ticks=False,
                 boxprops={"facecolor": PALETTE[4], "edgecolor": "#333333"},
                 medianprops={"color": "#111111", "linewidth": 1.6},
                 meanprops={"marker": "D", "markerfacecolor": PALETTE[5], "markeredgecolor": "white", "markersize": 5},
