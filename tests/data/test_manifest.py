@@ -172,7 +172,7 @@ def test_full_disk(tmp_path: Path) -> None:
         preexec_fn=limit, timeout=60,
     )  # fmt: skip
     assert done.returncode != 0
-    assert "DataError" in done.stderr
+    assert "FolderError" in done.stderr
     assert "the disk is full or a limit is reached" in done.stderr
     assert "give the same command again" in done.stderr
     assert files(tmp_path) == {"quiz/train.jsonl", "manifest.json"}
