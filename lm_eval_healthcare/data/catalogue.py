@@ -75,7 +75,8 @@ class TaskFacts:
         dataset_name: The hub configuration, or None.
         eval_split: The hub split whose rows are scored.
         fewshot_splits: Other splits, in the order in which examples are looked for.
-        rows: Expected number of rows for each split after `splits_from`; a split that is not listed is not checked.
+        rows: Published number of documents of each split, or several where the benchmark has several test sets; a split
+            that is not listed is not checked.
         columns: What a row must hold.
         id_column: The column that must be unique, or None.
         breakdown: Columns by which scores are also reported.
@@ -105,7 +106,7 @@ class TaskFacts:
     dataset_name: str | None = None
     eval_split: str = "test"
     fewshot_splits: tuple[str, ...] = ()
-    rows: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int | list[int]] = field(default_factory=dict)
     columns: Mapping[str, Column] = field(default_factory=dict)
     id_column: str | None = None
     breakdown: tuple[str, ...] = ()
@@ -122,6 +123,11 @@ class TaskFacts:
     credentialed: bool = False
     hub_kwargs: Mapping[str, Any] = field(default_factory=dict)
     rows_name: str | None = None
+
+    def row_counts(self, split: str) -> list[int]:
+        """Return the published numbers of documents of a split; none if it is not known."""
+        counts = self.rows.get(split, [])
+        return [counts] if isinstance(counts, int) else list(counts)
 
     @property
     def folder_name(self) -> str:

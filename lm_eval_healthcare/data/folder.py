@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCAL_FEWSHOT_SPLITS = ("train", "dev", "validation")
-_SHARD = re.compile(r"^(?P<split>.+?)(?:-\d{5}-of-\d{5})?$")
+_SHARD = re.compile(r"^(?P<split>.+?)(?P<shard>-\d{5}-of-\d{5})?(?:-[0-9a-f]{16})?$")  # as the hub names Parquet files
 
 
 def read_file(facts: TaskFacts, path: Path) -> list[dict[str, Any]]:
@@ -102,8 +102,9 @@ def _refuse_unclear(facts: TaskFacts, split: str, paths: Sequence[Path]) -> None
     """Several files of one split must be all the shards of one set."""
     total = len(paths)
     wanted = {f"{split}-{number:05d}-of-{total:05d}" for number in range(total)}
-    whole = total == 1 and paths[0].stem == split
-    if not whole and ({path.stem for path in paths} != wanted or len({path.suffix for path in paths}) > 1):
+    found = {match["split"] + (match["shard"] or "") for path in paths if (match := _SHARD.match(path.stem))}
+    whole = total == 1 and found == {split}
+    if not whole and (found != wanted or len({path.suffix for path in paths}) > 1):
         names = ", ".join(path.name for path in paths)
         raise DataError(
             f"{facts.name}: it is not clear which rows of split '{split}' are meant: {names}. Keep one file, or every "

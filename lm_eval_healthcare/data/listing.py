@@ -1,13 +1,31 @@
-"""A summary of the pack's tasks and groups, from the YAMLs alone."""
+"""A summary of the pack's tasks, groups and tags, from the YAMLs alone."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from lm_eval_healthcare.data.catalogue import TaskFacts
+
+# What a task's class measures, and the metrics that it has whatever its YAML says; None where the option decides.
+_KINDS: dict[str, tuple[str, list[str] | None]] = {
+    "MultipleChoiceTask": ("multiple choice", []),
+    "ClassificationTask": ("multiple choice", []),
+    "GenerativeChoiceTask": ("multiple choice in free text", ["acc", "acc_parsed", "unparsed"]),
+    "OpenEndedTask": ("open-ended", None),
+    "PerplexityTask": ("perplexity of the reference", ["word_perplexity", "byte_perplexity", "bits_per_byte"]),
+    "ConditionalPerplexityTask": (
+        "perplexity of the reference after the prompt",
+        ["word_perplexity", "byte_perplexity", "bits_per_byte", "nats_per_byte"],
+    ),
+}
+_VARIANTS = ("_gen", "_conditional_perplexity", "_perplexity")
 
 
 def describe_pack(root: Path, data: str | None = None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -18,8 +36,9 @@ def describe_pack(root: Path, data: str | None = None) -> tuple[list[dict[str, A
         data: The value of the option `data` if one is set in the environment.
 
     Returns:
-        Tasks (`name`, `benchmark`, `rows`, `languages`, `metrics`, `licence`, `gated`, `source`, `split`, `version`,
-        `file`) and groups (`name`, `tasks`, `file`), JSON-ready. `metrics` is empty where the option `metrics` decides.
+        Tasks (`name`, `benchmark`, `kind`, `rows`, `split`, `languages`, `metrics`, `licence`, `gated`, `credentialed`,
+        `source`, `hub`, `tags`, `options`, `version`, `file`) and groups (`name`, `tasks`, `file`), JSON-ready.
+        `metrics` is empty where the option `metrics` decides.
     """
     tasks, groups = [], []
     for entry in catalogue(root):
@@ -27,21 +46,63 @@ def describe_pack(root: Path, data: str | None = None) -> tuple[list[dict[str, A
             groups.append({"name": entry.name, "tasks": list(entry.config.get("task", [])), "file": str(entry.file)})
             continue
         facts = facts_from_config(entry.config)
-        hub = f"{facts.dataset_path}{f' ({facts.dataset_name})' if facts.dataset_name else ''}"
+        kind, always = _KINDS.get(str(entry.config.get("class")).rpartition(".")[2], ("other", []))
+        hub = _hub(facts)
         tasks.append(
             {
                 "name": facts.name,
                 "benchmark": facts.benchmark,
-                "rows": facts.rows.get(facts.eval_split),
+                "kind": kind,
+                "rows": next(iter(facts.row_counts(facts.eval_split)), None),
                 "split": facts.eval_split,
                 "languages": list(facts.languages),
-                "metrics": [m["metric"] for m in entry.config.get("metric_list", [])],
+                "metrics": []
+                if always is None
+                else always or [m["metric"] for m in entry.config.get("metric_list", [])],
                 "licence": facts.licence,
                 "gated": facts.gated,
+                "credentialed": facts.credentialed,
                 "source": data if data and data != "hub" else hub,
                 "hub": hub,
+                "tags": tags_of(entry.config),
+                "options": {option.name: list(option.values) or option.default for option in facts.options.values()},
                 "version": (entry.config.get("metadata") or {}).get("version"),
                 "file": str(entry.file),
             }
         )
     return tasks, groups
+
+
+def tags_of(config: Mapping[str, Any]) -> list[str]:
+    """Return the tags of a task's config."""
+    tags = config.get("tag") or []
+    return [tags] if isinstance(tags, str) else list(tags)
+
+
+def by_tag(tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return each tag with the names of its tasks, the largest tag first."""
+    members: dict[str, list[str]] = defaultdict(list)
+    for task in tasks:
+        for tag in task["tags"]:
+            members[tag].append(task["name"])
+    return [{"name": tag, "tasks": members[tag]} for tag in sorted(members, key=lambda tag: (-len(members[tag]), tag))]
+
+
+def with_variants(tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tasks that are no variant of another, each with the names of its variants under `variants`."""
+    found = {task["name"]: {**task, "variants": []} for task in tasks}
+    for name in list(found):
+        base = next((name.removesuffix(end) for end in _VARIANTS if name.endswith(end)), name)
+        if base != name and base in found:
+            found[base]["variants"].append(found.pop(name)["name"])
+    return list(found.values())
+
+
+def _hub(facts: TaskFacts) -> str:
+    if not facts.dataset_path:
+        return "your own files"
+    files = facts.hub_kwargs.get("data_files")
+    if isinstance(files, dict):  # hf://datasets/<owner>/<name>[@revision]/...
+        owner, name = str(next(iter(files.values()))).removeprefix("hf://datasets/").split("/")[:2]
+        return f"{owner}/{name.partition('@')[0]}"
+    return facts.dataset_path + (f" ({facts.dataset_name})" if facts.dataset_name else "")

@@ -124,7 +124,8 @@ def load(
         data.provenance["options"] = chosen
     if data.left_out:
         data.provenance["left_out"] = dict(data.left_out)
-    _compare_count(facts, data, source)
+    if source.kind != "sample" and chosen == {name: option.default for name, option in facts.options.items()}:
+        _compare_count(facts, data)
     return data
 
 
@@ -171,35 +172,35 @@ def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
 def _prepare(facts: TaskFacts, raw: _Raw, options: Mapping[str, str], tolerant: bool) -> TaskData:
     """Shape, check and prepare; `tolerant` of a few faulty rows in a set that nobody here can mend."""
     checked: dict[str, Any] = {}
-    faults: dict[str, list[str]] = {}
+    faults: list[str] = []
     lost = 0
+    examples = {*facts.fewshot_splits, *LOCAL_FEWSHOT_SPLITS} - {raw.scored}
     for split, parts in raw.parts.items():
-        if split != raw.scored and not facts.prepare and tolerant:
+        scored = split not in examples
+        if not scored and not facts.prepare and tolerant:
             checked[split] = parts[0][1]  # may be large: checked when examples are asked for
             continue
-        faults[split], usable, total = [], [], 0
-        for place, rows in parts:
-            good, faulty = _check(rows, place, facts, faults[split])
-            usable += good
-            total += len(rows)
-            lost += faulty if split == raw.scored else 0
-        checked[split] = usable
-        # An example that cannot be used is left out; only scored rows must all be sound.
-        if split == raw.scored or (facts.prepare and split != raw.examples):
-            if not total:
-                faults[split].append(f"{parts[0][0]}: no rows; the scored split '{split}' of {facts.name} is empty")
-            if faults[split] and (not tolerant or not usable or total - len(usable) > _TOLERATED * total):
-                _raise_if(facts.name, faults[split])
+        found: list[str] = []
+        good = [_check(rows, place, facts, found) for place, rows in parts]
+        checked[split] = [row for usable, _ in good for row in usable]
+        faulty, total = sum(count for _, count in good), sum(len(rows) for _, rows in parts)
+        if scored and split == raw.scored and not total:
+            found.append(f"{parts[0][0]}: no rows; the scored split '{split}' of {facts.name} is empty")
+        # An example that cannot be used is left out; scored rows must be sound.
+        if scored and found and (not tolerant or faulty == total or faulty > _TOLERATED * total):
+            _raise_if(facts.name, found)
+        faults += found
+        lost += faulty if scored else 0
     data = TaskData(checked, raw.scored)
     data.warnings = _duplicates(checked[raw.scored], facts, raw.parts[raw.scored][0][0])
-    for found in faults.values():
-        data.warnings += _left_out(facts, found)
+    data.warnings += _left_out(facts, faults)
     if facts.prepare:
         prepared = named(facts.prepare)(checked, options)
         data.splits = {name: rows for name, rows in prepared.splits.items() if rows}
         data.left_out += prepared.left_out
         data.warnings += prepared.warnings
-        data.eval_split = facts.eval_split if facts.eval_split in data.splits else raw.scored
+        local_test = raw.scored == "test" and facts.eval_split == "train" and "test" in data.splits
+        data.eval_split = facts.eval_split if facts.eval_split in data.splits and not local_test else raw.scored
         if data.eval_split not in data.splits:
             reasons = ", ".join(f"{reason}: {count}" for reason, count in prepared.left_out.items())
             raise DataError(
@@ -238,14 +239,15 @@ def _fewshot_split(splits: Mapping[str, Any], scored: str, facts: TaskFacts) -> 
     return next((name for name in candidates if name in splits and name != scored), None)
 
 
-def _compare_count(facts: TaskFacts, data: TaskData, source: Source) -> None:
-    expected, found = facts.rows.get(data.eval_split), len(data.splits[data.eval_split])
-    if expected is not None and found != expected and source.kind != "sample":
+def _compare_count(facts: TaskFacts, data: TaskData) -> None:
+    expected, found = facts.row_counts(data.eval_split), len(data.splits[data.eval_split])
+    if expected and found not in expected:
         place = data.provenance.get("files", [{"name": facts.dataset_path}])[0]["name"]
         reasons = ", ".join(f"{reason}: {count}" for reason, count in data.left_out.items())
+        told = f"{' or '.join(map(str, expected))}{f' (left out: {reasons})' if reasons else ''}"
         data.warnings.append(
             f"{facts.name}: {place} gives {found} rows in split '{data.eval_split}' where the published benchmark has "
-            f"{expected}{f' (left out: {reasons})' if reasons else ''}; scores are not comparable with published ones"
+            f"{told}; scores are not comparable with published ones"
         )
 
 

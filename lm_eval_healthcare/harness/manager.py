@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.tasks import TaskManager
 
 from lm_eval_healthcare import tasks_path
+from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 from lm_eval_healthcare.harness.options import OptionError
 
 if TYPE_CHECKING:
@@ -97,6 +98,35 @@ def _quiet_overrides() -> Iterator[None]:
         yield
     finally:
         log.removeFilter(other)
+
+
+def leave_out_without_rows(manager: TaskManager, names: Sequence[str], data: str) -> list[str]:
+    """Take tasks out of groups and tags whose rows can only come from the user's own files, if no folder is given.
+
+    Such a task stays if the user names it: then its error says what to do. A group or a tag that it belongs to would
+    otherwise never run without a data folder.
+
+    Args:
+        manager: The manager that will load the tasks; its groups and tags are changed.
+        names: What the user asked for.
+        data: The option `data`.
+
+    Returns:
+        The names that were left out.
+    """
+    if data != "hub":
+        return []
+    tasks = [facts_from_config(entry.config) for entry in catalogue(tasks_path()) if entry.kind == "task"]
+    without = {facts.name for facts in tasks if facts.credentialed or not facts.dataset_path} - set(names)
+    asked = set(leaves(manager, [match for name in names for match in manager.match_tasks([name])]))
+    out = sorted(without & asked)
+    for entry in manager.task_index.values() if out else ():
+        members = (entry.cfg or {}).get("task")
+        if isinstance(members, list):
+            entry.cfg = {**(entry.cfg or {}), "task": [member for member in members if member not in out]}
+        elif entry.yaml_path is None:
+            entry.tags = entry.tags - set(out)
+    return out
 
 
 def leaves(manager: TaskManager, names: Iterable[str]) -> Iterator[str]:

@@ -24,8 +24,13 @@ from lm_eval_healthcare.harness.command_line import (
     start_logging,
     take_out,
 )
-from lm_eval_healthcare.harness.manager import build_task_manager, needs_harness_index, user_folders
-from lm_eval_healthcare.harness.options import OptionError, unknown_options, unknown_variables
+from lm_eval_healthcare.harness.manager import (
+    build_task_manager,
+    leave_out_without_rows,
+    needs_harness_index,
+    user_folders,
+)
+from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options, unknown_variables
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
@@ -85,6 +90,12 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
         args.tasks = ",".join(names)
         manager = _manager(names, args.include_path, config.metadata or {})
         _refuse_unknown_options(config, names, manager)
+        left_out = leave_out_without_rows(manager, names, Options.from_metadata(config.metadata).data)
+        if left_out:
+            logger.warning(
+                "left out, since their rows can only come from your own files (--metadata data=FOLDER): %s",
+                ", ".join(left_out),
+            )
         loaded = preload(manager, names, config.num_fewshot)
         _check_selection(config, loaded)
         if config.samples:  # the harness numbers selected rows in their own order, and labels them in the given one

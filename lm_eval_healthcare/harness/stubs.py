@@ -19,6 +19,7 @@ from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data.catalogue import CatalogueEntry, catalogue, facts_from_config, read_yaml
 from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
+from lm_eval_healthcare.harness.replaced import replaced_yaml
 
 STUB_FOLDER = "_healthcare"
 _PART = ".healthcare-"
@@ -132,7 +133,7 @@ def _stubs() -> dict[str, str]:
 
 def _tags(entry: CatalogueEntry) -> list[str]:
     """The pack's tags and those of the harness's task that it replaces: groups such as `mmlu` are made of tags."""
-    harness = facts_from_config(entry.config).harness
+    harness = replaced_yaml(facts_from_config(entry.config)) if entry.kind == "task" else None
     configs = [entry.config]
     if harness and (HARNESS_TASKS / harness).is_file():
         configs.append(read_yaml(HARNESS_TASKS / harness))

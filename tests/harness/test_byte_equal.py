@@ -11,12 +11,23 @@ from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
+from lm_eval_healthcare.harness.replaced import replaced_yaml
 from lm_eval_healthcare.harness.task import HealthcareTask
 from side_by_side import both
 
 FACTS = [facts_from_config(entry.config) for entry in catalogue(tasks_path()) if entry.kind == "task"]
-NAMES = [facts.name for facts in FACTS if facts.harness]
-REAL = {"pubmedqa": "pubmedqa_qiaojin"}
+# Their options are drawn, or their texts are cut out, in ways that measure the wrong thing; test_wording_from_code.py
+# compares the words around them.
+OTHER_FIELDS = {"med_prescriptions_easy", "med_prescriptions_hard", "med_text_classification_hard", "mimic_repsum"}
+# Another answer is the right one, or letters are scored where the prompt shows letters.
+OTHER_TARGETS = {"mediqa_qa2019", "meddialog_raw_dialogues", "med_text_classification_easy"}
+NAMES = [
+    facts.name
+    for facts in FACTS
+    if facts.harness and replaced_yaml(facts) == facts.harness
+    if facts.name not in OTHER_FIELDS
+]
+REAL = {"pubmedqa": "pubmedqa_qiaojin", "med_text_classification_easy": "medical_abstracts"}
 
 
 def chat(messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
@@ -36,6 +47,8 @@ def compare(ours: HealthcareTask, theirs: ConfigurableTask, num_fewshot: int, **
         context = ours.fewshot_context(mine, num_fewshot, **applied, **chat_arguments)
         expected = theirs.fewshot_context(yours, num_fewshot, **applied, **chat_arguments)
         assert context == expected
+        if ours.task_name in OTHER_TARGETS:
+            continue
         assert ours.doc_to_target(mine) == theirs.doc_to_target(yours)
         sent, wanted = (
             task.construct_requests(doc=doc, ctx=context, metadata=(None, 0, 1), **applied, chat_template=None)
@@ -60,9 +73,11 @@ def test_on_the_sample(name: str) -> None:
     assert ours.config.description == theirs.config.description
 
 
-@pytest.mark.parametrize("name", [facts.name for facts in FACTS if facts.fewshot_splits])
+@pytest.mark.parametrize("name", [facts.name for facts in FACTS if facts.name in NAMES and facts.fewshot_splits])
 def test_with_examples(name: str) -> None:
     ours, theirs = both(name, "sample")
+    if ours._data.fewshot_split is None or name in OTHER_TARGETS | {"mts_dialog", "olaph"}:
+        pytest.skip("the harness has other examples, or takes them from the rows that it scores")
     assert compare(ours, theirs, 2) >= 8
     assert compare(ours, theirs, 2, chat_template=chat, fewshot_as_multiturn=True) >= 8
 
@@ -82,6 +97,7 @@ def test_pack_wording_is_ours(name: str) -> None:
     ours, theirs = both(name, "sample", prompt="pack")
     assert ours.wording == "pack"
     text = ours.fewshot_context(ours.eval_docs[0], 0)
+    assert text
     assert text != theirs.fewshot_context(theirs.eval_docs[0], 0)
     assert text.startswith(ours.facts.pack["description"])
 

@@ -284,3 +284,46 @@ def test_another_prefix_token_is_used_and_named(folders: dict[bool, Path]) -> No
     ((value, _, _, prefix),) = ask(lm, ("", text(5)))
     assert value == pytest.approx(log_probability(lm)([2], tokens), abs=1e-4)
     assert prefix == "</s>"
+
+
+@pytest.mark.parametrize("add_bos", [False, True])
+def test_a_server_that_takes_tokens(folders: dict[bool, Path], monkeypatch: pytest.MonkeyPatch, add_bos: bool) -> None:
+    """The harness's client of completion servers, with a server that finds every token a quarter of a nat.
+
+    Of 40 tokens it takes 39 (one is generated), so 60 words alone need two windows, and 30 after 20 words too.
+    """
+    pytest.importorskip("tenacity")
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+
+    sent: list[list[int]] = []
+
+    def server(self: Any, messages: list[list[int]], **kwargs: Any) -> dict[str, Any]:
+        sent.extend(messages)
+        answers = [
+            {
+                "index": place,
+                "logprobs": {
+                    # the last one is of the token that the server generates
+                    "token_logprobs": [None, *[-0.25] * len(tokens)],
+                    "top_logprobs": [None, *[{"x": -0.25}] * len(tokens)],
+                },
+            }
+            for place, tokens in enumerate(messages)
+        ]
+        return {"choices": answers}
+
+    monkeypatch.setattr(LocalCompletionsAPI, "model_call", server)
+    lm = LocalCompletionsAPI(
+        model="m", base_url="http://localhost:9/v1/completions", tokenizer=str(folders[True]), max_length=40,
+        add_bos_token=add_bos, batch_size=2,
+    )  # fmt: skip
+    found = ask(lm, ("", text(5)), ("", text(60)), (text(20), " " + text(30)), ("", ""))
+    # With add_bos_token the client puts a token before the context: 51 tokens do not fit either way.
+    assert found == [
+        (-1.25, 5, 0, "<s>"),
+        (-15.0, 60, 0, "<s>"),
+        (-7.5, 30, 1 if add_bos else 0, None),
+        (0.0, 0, 0, None),
+    ]
+    assert max(map(len, sent)) <= 39
+    assert not [tokens for tokens in sent if tokens[:2] == [1, 1]]

@@ -246,3 +246,16 @@ def test_the_tag_names_both_forms() -> None:
     tagged = manager.task_index["healthcare_perplexity"].tags
     assert {ALONE, AFTER, "medtext_perplexity", "medtext_conditional_perplexity"} <= tagged
     assert tagged <= manager.task_index["healthcare"].tags
+
+
+@pytest.mark.parametrize("keep", ["no", "yes"])
+def test_texts_of_credentialed_data_stay_out_of_the_log(keep: str) -> None:
+    """Numbers stay, also in the log; the texts of prompts and references do not."""
+    task = "mimic_repsum_conditional_perplexity"
+    out = evaluate(task, CharacterModel(max_length=4000), metadata={"keep_text": keep})
+    manager = task_manager(metadata={"data": "sample", "keep_text": "yes"}, include_defaults=False)
+    rows = manager.load([task])["tasks"][task].eval_docs
+    log = json.dumps(out["samples"][task])
+    assert {row["impression"][:20] in log for row in rows} == {keep == "yes"}
+    assert [s["tokens"] for s in out["samples"][task]] == [len(row["impression"]) + 1 for row in rows]
+    assert out["results"][task]["nats_per_byte_coverage,none"] == 1.0
