@@ -44,7 +44,13 @@ def execute(args: argparse.Namespace) -> int:
         print(table(rows, ("file", "rows", "state", "origin"), wrap=("origin",)) + "\n")
     if found.tasks:
         results = [
-            {"task": t.task, "rows": t.rows, "published": t.published, "result": _result(t)} for t in found.tasks
+            {
+                "task": t.task,
+                "rows": t.rows,
+                "published": " or ".join(map(str, t.published)) or None,
+                "result": _result(t),
+            }
+            for t in found.tasks
         ]
         print(table(results, ("task", "rows", "published", "result")))
     for label, lines in (

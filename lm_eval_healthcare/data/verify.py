@@ -30,11 +30,11 @@ class FileReport:
 
 @dataclass
 class TaskReport:
-    """One task: the rows that are scored, how many are published, what is wrong, and what a user should know."""
+    """One task: the rows that are scored, the numbers that are published, what is wrong, and what is good to know."""
 
     task: str
     rows: int | None = None
-    published: int | None = None
+    published: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -150,20 +150,20 @@ def _is_listed(facts: TaskFacts, manifest: Manifest | None) -> bool:
 
 
 def _check_task(facts: TaskFacts, folder: Path) -> TaskReport:
-    report = TaskReport(facts.name)
+    report = TaskReport(facts.name, published=tuple(facts.row_counts(facts.eval_split)))
     try:
         data = load(facts, Source("folder", folder))
     except DataError as error:
-        report.published = facts.rows.get(facts.eval_split)
         report.problems.append(str(error).removeprefix(f"{facts.name}: "))
         return report
-    report.rows, report.published = len(data.splits[data.eval_split]), facts.rows.get(data.eval_split)
+    report.rows, report.published = len(data.splits[data.eval_split]), tuple(facts.row_counts(data.eval_split))
     report.notes = [warning.removeprefix(f"{facts.name}: ") for warning in data.warnings]
-    if report.published is not None and report.rows != report.published:
-        lost = ", ".join(f"{reason}: {count}" for reason, count in data.left_out.items())
-        report.problems = [
-            f"{report.rows:,} rows are scored, {report.published:,} are published"
-            + (f" (left out: {lost})" if lost else "")
-        ]
+    if report.published and report.rows not in report.published:
+        # `load` tells it as a warning, since it is no reason not to run.
         report.notes = [note for note in report.notes if not note.endswith("not comparable with published ones")]
+        lost = ", ".join(f"{reason}: {count}" for reason, count in data.left_out.items())
+        report.problems.append(
+            f"{report.rows:,} rows are scored, {' or '.join(f'{n:,}' for n in report.published)} are published"
+            + (f" (left out: {lost})" if lost else "")
+        )
     return report

@@ -78,7 +78,7 @@ def categories_by_year(task: str, described: Mapping[str, Any]) -> Any:
     if not counts:
         return _category_bars(task, described["by_category"]) if described["by_category"] else None
     counts, years = _few(counts), list(described["by_year"])
-    figure, axes = _axes(width=max(7.0, 0.75 * len(years) + 4.0))
+    figure, axes = _axes(min(16.0, max(7.0, 0.75 * len(years) + 4.0)), height=max(4.4, 1.3 + 0.22 * len(counts)))
     floor = [0] * len(years)
     for place, (name, found) in enumerate(counts.items()):
         heights = [found[year] for year in years]
@@ -89,8 +89,9 @@ def categories_by_year(task: str, described: Mapping[str, Any]) -> Any:
     for place, total in enumerate(floor):
         axes.annotate(f"{total:,}", (place, total), (0, 3), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xticks(range(len(years)), years, **_turned(years))
-    axes.set(xlabel="Year", ylabel="Questions", title=f"{task}: questions by year and category")
-    axes.margins(y=0.08)
+    axes.set(xlabel="Year", ylabel="Questions")
+    _title(figure, f"{task}: questions by year and category")
+    axes.set_ylim(0, 1.1 * max(floor))  # room for the totals
     handles, labels = axes.get_legend_handles_labels()  # as they are stacked, from the top
     axes.legend(
         handles[::-1], labels[::-1], title="Category", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False
@@ -129,7 +130,7 @@ def length_figure(
         axes.set(xlabel=f"Length ({unit})", title=part.capitalize() + "s")
         if part != parts[0]:
             axes.tick_params(left=False)
-    figure.suptitle(f"{task}: lengths", fontsize=12)
+    _title(figure, f"{task}: lengths")
     figure.supxlabel("line: median; diamond: mean; box: middle half; whiskers: 5th to 95th percentile", fontsize=8)
     return figure
 
@@ -153,7 +154,8 @@ def gold_figure(task: str, described: Mapping[str, Any]) -> Any:
         )
     axes.axhline(total / len(names), color="#444444", linewidth=1.2, linestyle="--", label="equal share")
     axes.set_xticks(range(len(names)), names, **_turned(names))
-    axes.set(xlabel="Right option", ylabel="Questions", title=f"{task}: place of the right option")
+    axes.set(xlabel="Right option", ylabel="Questions")
+    _title(figure, f"{task}: place of the right option")
     axes.margins(y=0.16)
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0))
     return figure
@@ -169,7 +171,9 @@ def _category_bars(task: str, by_category: Mapping[str, Any]) -> Any:
     axes.set_ylim(len(counts) - 0.4, -0.6)
     axes.grid(axis="x", color="#dddddd", linewidth=0.7)
     axes.grid(axis="y", visible=False)
-    axes.set(xlabel="Questions", title=f"{task}: questions by category")
+    axes.xaxis.set_major_locator(_whole_numbers())
+    axes.set(xlabel="Questions")
+    _title(figure, f"{task}: questions by category")
     axes.margins(x=0.1)
     return figure
 
@@ -188,7 +192,9 @@ def _boxes(axes: Any, values: Sequence[Sequence[int]]) -> None:
     high, middle = flat[min(len(flat) - 1, int(0.95 * len(flat)))], flat[len(flat) // 2]
     if middle > 0 and high > 20 * middle:
         axes.set_xscale("symlog", linthresh=1)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, axes.get_xlim()[1] * 1.03)  # room for a mean at the very edge
+    if axes.get_xscale() == "linear":
+        axes.xaxis.set_major_locator(_whole_numbers())
     axes.grid(axis="x", color="#dddddd", linewidth=0.7)
     axes.grid(axis="y", visible=False)
 
@@ -237,6 +243,16 @@ def _turned(names: Sequence[str]) -> dict[str, Any]:
     return {"rotation": 40, "ha": "right"} if max(map(len, names), default=0) * math.sqrt(len(names)) > 24 else {}
 
 
+def _title(figure: Any, text: str) -> None:
+    figure.suptitle(text, fontsize=12 if len(text) < 9 * figure.get_figwidth() else 9, wrap=True)
+
+
+def _whole_numbers() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=7, integer=True, min_n_ticks=1)
+
+
 def _axes(width: float, height: float = 4.4, columns: int = 1, share: bool = False) -> tuple[Any, Any]:
     """Make a figure that no global state knows, so that drawing needs no display and leaves nothing open."""
     _matplotlib()
@@ -250,6 +266,7 @@ def _axes(width: float, height: float = 4.4, columns: int = 1, share: bool = Fal
         one.spines[["top", "right"]].set_visible(False)
         one.grid(axis="y", color="#dddddd", linewidth=0.7)
         one.set_axisbelow(True)
+        one.yaxis.set_major_locator(_whole_numbers())
     return figure, axes
 
 

@@ -17,10 +17,9 @@ def markdown(task: str, described: Mapping[str, Any]) -> str:
         task: The heading.
         described: The result of `describe`, with `source` and `split` if they are known.
     """
-    unit = described["unit"]
     origin = ", ".join(str(described[key]) for key in ("source", "split") if described.get(key))
-    blocks = [f"## {_cell(task)}", f"{described['rows']:,} rows" + (f" ({_cell(origin)})" if origin else "")]
-    blocks.append(_size_table(described, unit))
+    lead = f"{described['rows']:,} rows" + (f" ({_cell(origin)})" if origin else "")
+    blocks = [f"## {_cell(task)}", f"{lead}; lengths in {_cell(described['unit'])}", _size_table(described)]
     for key, title in (("by_year", "Year"), ("gold_positions", "Right option")):
         found = described.get(key)
         counts = found["counts"] if found and "counts" in found else found
@@ -43,10 +42,10 @@ def note(unit: str) -> str:
     )
 
 
-def _size_table(described: Mapping[str, Any], unit: str) -> str:
+def _size_table(described: Mapping[str, Any]) -> str:
     parts = [part for part in _PARTS if described["length"][part]["n"]]
     header = ["Category", "rows"]
-    header += [f"{part}: {what} ({unit})" for part in parts for what in ("mean", "longest")]
+    header += [f"{part}: {what}" for part in parts for what in ("mean", "longest")]
     header.append("vocabulary")
     rows = [[name, *_sizes(found, parts)] for name, found in (described.get("by_category") or {}).items()]
     rows.append(["All", *_sizes(described, parts)])

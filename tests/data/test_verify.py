@@ -55,7 +55,9 @@ def test_a_sound_folder(folder: Path) -> None:
     assert [(f.path, f.state, f.rows, f.origin) for f in found.files] == [
         ("careqa_en/test.jsonl", "whole", 12, "HPAI-BSC/CareQA")
     ]
-    assert [(t.task, t.rows, t.published, t.problems, t.notes) for t in found.tasks] == [("careqa_en", 12, 12, [], [])]
+    assert [(t.task, t.rows, t.published, t.problems, t.notes) for t in found.tasks] == [
+        ("careqa_en", 12, (12,), [], [])
+    ]
 
 
 def test_nothing_is_written(folder: Path) -> None:
@@ -132,6 +134,12 @@ def test_another_number_of_rows_than_published(folder: Path) -> None:
     assert not found.ok
     assert problems(found) == "12 rows are scored, 5,621 are published"
     assert found.tasks[0].notes == []
+
+
+def test_one_of_several_published_numbers(folder: Path) -> None:
+    assert check(folder, replace(CAREQA, rows={"test": [400, 12]})).ok
+    found = check(folder, replace(CAREQA, rows={"test": [400, 1301]}))
+    assert problems(found) == "12 rows are scored, 400 or 1,301 are published"
 
 
 def test_rows_that_do_not_fit_the_columns(tmp_path: Path) -> None:

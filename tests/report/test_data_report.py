@@ -32,7 +32,8 @@ def careqa() -> tuple[list[Question], dict[str, Any]]:
 def test_bars_are_as_high_as_the_counts() -> None:
     pytest.importorskip("matplotlib")
     rows, described = careqa()
-    (axes,) = data_figures.categories_by_year("careqa_en", described).axes
+    figure = data_figures.categories_by_year("careqa_en", described)
+    (axes,) = figure.axes
     heights: dict[tuple[str, str], int] = {}
     for container in axes.containers:
         for year, bar in zip(described["by_year"], container, strict=True):
@@ -44,7 +45,7 @@ def test_bars_are_as_high_as_the_counts() -> None:
     top = [max(bar.get_y() + bar.get_height() for bar in bars) for bars in zip(*axes.containers, strict=True)]
     assert top == [sum(row.year == year for row in rows) for year in described["by_year"]]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Year", "Questions")
-    assert "careqa_en" in axes.get_title()
+    assert "careqa_en" in figure.get_suptitle()
 
 
 def test_boxes_are_where_the_quartiles_are() -> None:
