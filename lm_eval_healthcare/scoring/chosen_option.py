@@ -30,8 +30,8 @@ def chosen_option(text: str, labels: Sequence[str], options: Mapping[str, str] |
     """Return the place of the option that a text chooses.
 
     In this order: the last statement such as `the answer is B`, `Respuesta: B` or `B is correct`; a text that is the
-    label or begins with it and a mark (`B.`, `(B) ...`, `yes, since`); the only label that stands in marks, at the beginning of a
-    line or behind `option` (`(B)`, `B)`); the only option whose whole text occurs.
+    label or begins with it and a mark (`B.`, `(B) ...`, `yes, since`); the only label that stands in marks, at the
+    beginning of a line or behind `option` (`(B)`, `B)`); the only option whose whole text occurs.
 
     Args:
         text: The model's answer, without reasoning.
