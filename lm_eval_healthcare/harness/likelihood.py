@@ -13,6 +13,7 @@ Where none of this applies, values equal the harness's `loglikelihood_rolling` a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -204,7 +205,28 @@ def _computed(lm: Any, windows: list[tuple[int, Window]]) -> Iterator[tuple[list
         size = len(asked)  # every call starts the workers anew
     for start in range(0, len(asked), size):
         part = [(None, before, scored) for before, scored in asked[start : start + size]]
-        yield windows[start : start + size], lm._loglikelihood_tokens(part, **options)
+        with _each_alone(lm):
+            values = lm._loglikelihood_tokens(part, **options)
+        yield windows[start : start + size], values
+
+
+@contextlib.contextmanager
+def _each_alone(lm: Any) -> Iterator[None]:
+    """Keep the harness's transformers back end from answering several windows with one pass.
+
+    It does so where context and continuation together are the same but for the last token, and takes the log-likelihood
+    of a shorter continuation from the first positions of the longest, not from the last: a wrong number. Texts that
+    repeat themselves have such windows. It is meant for choices of one token, of which there are none here.
+    """
+    shares = getattr(lm, "logits_cache", None)
+    if not shares:
+        yield
+        return
+    lm.logits_cache = False
+    try:
+        yield
+    finally:
+        lm.logits_cache = shares
 
 
 def _pads_batches(lm: Any) -> bool:

@@ -267,6 +267,18 @@ def test_a_long_answer_after_a_prompt(plain: Any) -> None:
     assert (tokens, cut) == (40, 4)
 
 
+def test_windows_that_end_alike_are_not_mixed_up(plain: Any) -> None:
+    """The same 33 tokens as 32 after 1 and as 4 after 29: the harness makes one pass for both."""
+    tokens = [1, *plain.tok_encode(text(32))]
+    p = log_probability(plain)
+    long, short = (tokens[:1], tokens[1:]), (tokens[:29], tokens[29:])
+    asked = [(None, *window) for window in (long, short)]
+    assert abs(plain._loglikelihood_tokens(asked, disable_tqdm=True)[1][0] - p(*short)) > 0.1
+    questions = [("", text(32)), (plain.tokenizer.decode(short[0]), " " + plain.tokenizer.decode(short[1]))]
+    assert [answer[0] for answer in ask(plain, *questions)] == pytest.approx([p(*long), p(*short)], abs=1e-4)
+    assert plain.logits_cache is True
+
+
 def test_order_and_batch_do_not_matter(folders: dict[bool, Path], plain: Any) -> None:
     questions = [("", text(n)) for n in (1, 40, 7)] + [(text(n), " " + text(n, 2)) for n in (3, 18, 40)]
     together = ask(plain, *questions)
@@ -290,7 +302,8 @@ def test_another_prefix_token_is_used_and_named(folders: dict[bool, Path]) -> No
 def test_a_server_that_takes_tokens(folders: dict[bool, Path], monkeypatch: pytest.MonkeyPatch, add_bos: bool) -> None:
     """The harness's client of completion servers, with a server that finds every token a quarter of a nat.
 
-    Of 40 tokens it takes 39 (one is generated), so 60 words alone need two windows, and 30 after 20 words too.
+    Of 40 tokens it takes 39 (one is generated), so 60 words alone need two windows, and 30 after 20 words too: the
+    first scores 20 after 19, which is one less than the context has, or two less with a token in front.
     """
     pytest.importorskip("tenacity")
     from lm_eval.models.openai_completions import LocalCompletionsAPI
@@ -318,11 +331,10 @@ def test_a_server_that_takes_tokens(folders: dict[bool, Path], monkeypatch: pyte
         add_bos_token=add_bos, batch_size=2,
     )  # fmt: skip
     found = ask(lm, ("", text(5)), ("", text(60)), (text(20), " " + text(30)), ("", ""))
-    # With add_bos_token the client puts a token before the context: 51 tokens do not fit either way.
     assert found == [
         (-1.25, 5, 0, "<s>"),
         (-15.0, 60, 0, "<s>"),
-        (-7.5, 30, 1 if add_bos else 0, None),
+        (-7.5, 30, 2 if add_bos else 1, None),
         (0.0, 0, 0, None),
     ]
     assert max(map(len, sent)) <= 39
