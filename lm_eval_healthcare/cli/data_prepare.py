@@ -50,7 +50,9 @@ def execute(args: argparse.Namespace) -> int:
         raise UserError(f"{args.task} means several tasks ({names}); name one, files are of one benchmark")
     facts = tasks[0].facts
     entry, found = prepare(facts, args.files, args.to, args.split, args.skip_faulty, args.sheet)
-    print(f"{args.to / entry.path}: {entry.rows:,} rows of {found.read:,} (licence of the data: {facts.licence})")
+    print(
+        f"{args.to / entry.path}: {entry.rows:,} rows from {found.read:,} original ones (licence of the data: {facts.licence})"
+    )
     if found.faulty:
         print(f"\nleft out, {found.faulty:,} rows:\n  {listed(found.faults)}")
     try:

@@ -12,6 +12,7 @@ from lm_eval_healthcare.cli.tables import add_format, print_json, table
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from lm_eval_healthcare.data.verify import TaskReport
 
@@ -54,14 +55,22 @@ def execute(args: argparse.Namespace) -> int:
         ]
         print(table(results, ("task", "rows", "published", "result")))
     for label, lines in (
-        ("note", found.notes + [f"{t.task}: {note}" for t in found.tasks for note in t.notes]),
+        ("note", found.notes + _by_text([(t.task, note) for t in found.tasks for note in t.notes])),
         ("problem", found.problems + [f"{f.path}: {f.problem}" for f in found.files if f.problem]),
-        ("problem", [f"{t.task}: {problem}" for t in found.tasks for problem in t.problems]),
+        ("problem", _by_text([(t.task, problem) for t in found.tasks for problem in t.problems])),
     ):
         for line in lines:
             print(f"\n{label}: {line}")
     print("\nEverything is as it should be." if found.ok else "\nThere are problems.")
     return int(not found.ok)
+
+
+def _by_text(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """One line for each text, with all tasks that it is about: tasks that share rows share what is said of them."""
+    tasks: dict[str, list[str]] = {}
+    for task, text in pairs:
+        tasks.setdefault(text, []).append(task)
+    return [f"{', '.join(names)}: {text}" for text, names in tasks.items()]
 
 
 def _result(report: TaskReport) -> str:

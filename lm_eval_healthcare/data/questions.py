@@ -92,7 +92,7 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("Question", answer="Free_form_answer", category="source"),
     Layout("dialogue", answer="section_text", category="section_header"),
     Layout("dialogue", answer="note", category="dataset"),
-    Layout("abstract", answer="relation", category="relation", also=("title", "entity1", "entity2")),
+    Layout("title", answer="relation", category="relation", also=("entity1", "entity2", "abstract")),
     Layout("complaint", options=_OPTIONS[:4], gold="answer"),
     Layout("medical_abstract", options=_OPTIONS, gold="answer", category="condition"),
     Layout("transcription", answer="specialties"),

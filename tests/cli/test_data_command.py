@@ -90,7 +90,7 @@ def test_prepare_a_table(own: Path, cli: Cli) -> None:
     assert not (own / "to").exists()
     done = cli(*arguments, "--skip-faulty", *include)
     assert done.returncode == 0, done.stderr
-    assert "3 rows of 4 (licence of the data: CC0-1.0)" in done.stdout
+    assert "3 rows from 4 original ones (licence of the data: CC0-1.0)" in done.stdout
     assert "left out, 1 rows" in done.stdout
     assert "3 documents to score" in done.stdout
     assert cli("data", "verify", str(own / "to"), *include).returncode == 0
