@@ -50,9 +50,8 @@ def execute(args: argparse.Namespace) -> int:
         raise UserError(f"{args.task} means several tasks ({names}); name one, files are of one benchmark")
     facts = tasks[0].facts
     entry, found = prepare(facts, args.files, args.to, args.split, args.skip_faulty, args.sheet)
-    print(
-        f"{args.to / entry.path}: {entry.rows:,} rows from {found.read:,} original ones (licence of the data: {facts.licence})"
-    )
+    counts = f"{entry.rows:,} rows from {found.read:,} original ones"
+    print(f"{args.to / entry.path}: {counts} (licence of the data: {facts.licence})")
     if found.faulty:
         print(f"\nleft out, {found.faulty:,} rows:\n  {listed(found.faults)}")
     try:
