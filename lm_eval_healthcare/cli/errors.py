@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +21,9 @@ def report_errors(command: Callable[[T], int], argument: T) -> int:
     except UserError as error:
         print(f"lm-eval-healthcare: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

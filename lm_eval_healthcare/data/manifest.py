@@ -129,12 +129,13 @@ def is_whole(folder: Path, entry: Entry) -> bool:
 def all_from_hub(folder: Path, files: Iterable[Path]) -> bool:
     """Say whether all these files are unchanged copies of the hub's rows, as `data fetch` wrote them.
 
-    What is wrong in such rows nobody here can mend, so they deserve the same tolerance as the hub itself.
-
-    Raises:
-        DataError: If the folder's manifest cannot be read.
+    What is wrong in such rows nobody here can mend, so they deserve the same tolerance as the hub itself. A manifest
+    that cannot be read vouches for nothing.
     """
-    manifest = read_manifest(folder)
+    try:
+        manifest = read_manifest(folder)
+    except DataError:
+        return False
     if manifest is None:
         return False
     entries = [manifest.entries.get(file.relative_to(folder).as_posix()) for file in files]

@@ -21,6 +21,7 @@ from lm_eval_healthcare.data.files import DataError, sha256
 from lm_eval_healthcare.data.folder import LOCAL_FEWSHOT_SPLITS, find_files, read_file
 from lm_eval_healthcare.data.functions import named
 from lm_eval_healthcare.data.holdout import HOLDOUT, hold_out
+from lm_eval_healthcare.data.manifest import all_from_hub
 from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
 from lm_eval_healthcare.sample import rows_path
 
@@ -65,12 +66,12 @@ class TaskData:
 
 @dataclass
 class _Raw:
-    """Raw rows by split, each part with the place it was read from."""
+    """Raw rows by split, each part with the place it was read from; `fetched` if they are unchanged from the hub."""
 
     parts: dict[str, list[tuple[str, Any]]]
     scored: str
-    examples: str | None
     provenance: dict[str, Any]
+    fetched: bool = False
 
 
 def parse_source(value: str | None) -> Source:
@@ -116,7 +117,7 @@ def load(
     """
     chosen = {name: option.choose((options or {}).get(name)) for name, option in facts.options.items()}
     raw = _read_hub(facts, dict(hub_kwargs or {})) if source.kind == "hub" else _read_folder(facts, source)
-    data = _prepare(facts, raw, chosen, tolerant=source.kind == "hub")
+    data = _prepare(facts, raw, chosen, tolerant=source.kind == "hub" or raw.fetched)
     if holdout:
         _hold_out(data, holdout, facts)
     data.provenance = {**raw.provenance, "rows": {name: len(rows) for name, rows in data.splits.items()}}
@@ -146,7 +147,10 @@ def _read_folder(facts: TaskFacts, source: Source) -> _Raw:
             for path in paths
         ],
     }
-    return _Raw(parts, scored, examples, provenance)
+    fetched = source.kind == "folder" and all_from_hub(
+        source.folder, [path for paths in files.values() for path in paths]
+    )
+    return _Raw(parts, scored, provenance, fetched)
 
 
 def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
@@ -166,7 +170,7 @@ def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
         "fingerprint": getattr(splits[scored], "_fingerprint", None),
     }
     parts = {name: [(f"{label}, split {name}", rows)] for name, rows in splits.items()}
-    return _Raw(parts, scored, _fewshot_split(splits, scored, facts), provenance)
+    return _Raw(parts, scored, provenance)
 
 
 def _prepare(facts: TaskFacts, raw: _Raw, options: Mapping[str, str], tolerant: bool) -> TaskData:

@@ -7,7 +7,7 @@ import logging
 import math
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from lm_eval_healthcare.scoring.aggregate import scored, scored_mean, scored_mea
 logger = logging.getLogger(__name__)
 
 _MOST_VALUES = 40
+_MOST_METRICS = 40
 
 
 class ScoredDocument(dict):
@@ -66,6 +67,8 @@ def cells(metrics: Sequence[str], columns: Iterable[str], rows: Mapping[str, Seq
     taken: set[str] = set()
     for column in columns:
         values = sorted({str(value) for value in rows.get(column, [])})
+        if len(values) == 1:
+            continue  # it says nothing that the whole does not
         if len(values) > _MOST_VALUES:
             logger.warning("column '%s' has %d values; scores are not broken down by it", column, len(values))
             continue
@@ -78,6 +81,12 @@ def cells(metrics: Sequence[str], columns: Iterable[str], rows: Mapping[str, Seq
             taken.add(key)
             out.append(Cell(key, metric, column, value))
     return out
+
+
+def as_metrics(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells that are also metrics of the results: those of columns that would not fill the table."""
+    counts = Counter(cell.column for cell in cells)
+    return [cell for cell in cells if counts[cell.column] <= _MOST_METRICS]
 
 
 def cell_scores(cells: Iterable[Cell], doc: Mapping[str, Any], scores: Mapping[str, float]) -> dict[str, float]:
@@ -98,8 +107,8 @@ def table(cells: Iterable[Cell], values: Mapping[str, Sequence[float]]) -> dict[
     for cell in cells:
         found = values.get(cell.key, ())
         row = out[cell.column].setdefault(cell.value, {})
-        row |= {cell.metric: scored_mean(found), f"{cell.metric}_stderr": scored_mean_stderr(found)}
         row.setdefault("n", len(scored(found)))
+        row |= {cell.metric: scored_mean(found), f"{cell.metric}_stderr": scored_mean_stderr(found)}
     return dict(out)
 
 

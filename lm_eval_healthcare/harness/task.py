@@ -312,7 +312,8 @@ class HealthcareTask(ConfigurableTask):
     def _add_breakdown_metrics(self) -> None:
         columns = [column for column in self.facts.breakdown if column in self.features]
         values = {column: self.task_docs[column] for column in columns}
-        self._every_cell = self._cells = breakdown.cells(self._broken_down(), columns, values)
+        self._every_cell = breakdown.cells(self._broken_down(), columns, values)
+        self._cells = breakdown.as_metrics(self._every_cell)
         for cell in self._cells:
             self._metric_fn_list[cell.key] = None
             self._aggregation_list[cell.key] = self._aggregation_list[cell.metric]
@@ -326,8 +327,9 @@ class HealthcareTask(ConfigurableTask):
         self.reasons = sum((reasons for reasons, _, _ in ranks), Counter())
         self.metric_errors = {name: error for _, errors, _ in ranks for name, error in errors.items()}
         values = {cell.key: [v for *_, found in ranks for v in found[cell.key]] for cell in self._every_cell}
-        self._cells = [cell for cell in self._every_cell if values[cell.key]]
-        self.breakdown = breakdown.table(self._cells, values)
+        held = [cell for cell in self._every_cell if values[cell.key]]
+        self._cells = breakdown.as_metrics(held)
+        self.breakdown = breakdown.table(held, values)
         self.reasons.update(self._data.left_out if self._data is not None else {})
 
     # What the results file says about the run
