@@ -14,13 +14,13 @@ import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.tasks._yaml_loader import load_yaml
-from token_models import load, tiny_llama
 
 from lm_eval_healthcare import task_manager
 from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
 from lm_eval_healthcare.scoring.answers import read_run
 from side_by_side import _offline
 from support import TESTS, child_environment, results_of, samples_of
+from token_models import load, tiny_llama
 
 pytestmark = pytest.mark.slow
 HARNESS_YAML = {

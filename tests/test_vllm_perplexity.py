@@ -95,9 +95,9 @@ def test_long_texts_lose_nothing(engine: Any, demo_model: Path) -> None:
 
 def test_tasks_agree_with_the_transformers_back_end(engine: Any, demo_model: Path, tmp_path: Path) -> None:
     from lm_eval import simple_evaluate
-    from token_models import load
 
     from lm_eval_healthcare import task_manager
+    from token_models import load
 
     rows = [{"question": f"What is {name}?", "answer": text} for name, text in (
         ("fever", "A body temperature above 38 degrees."), ("nothing", ""), ("anaemia", "Too little haemoglobin."),

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM, TemplateLM, hash_args
-from scripted import ScriptedModel, evaluate
 
 from lm_eval_healthcare.harness import choices, requests
 from lm_eval_healthcare.harness.choices import choice_loglikelihood
+from scripted import ScriptedModel, evaluate
 from support import write_jsonl
 
 LETTERS = [" A", " B", " C", " D"]

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import ScriptedModel, evaluate
 
 from lm_eval_healthcare import task_manager
 from lm_eval_healthcare.data.biored import RELATIONS
 from lm_eval_healthcare.data.transcriptions import SPECIALTIES
 from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
 from lm_eval_healthcare.scoring.f1 import confusion_matrix, jackknife_stderr, macro_f1
+from scripted import ScriptedModel, evaluate
 from support import write_jsonl
 
 # The relations of five pairs, and what the model answers.

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from scripted import ScriptedModel, evaluate, open_rows
 
 from lm_eval_healthcare import metrics, task_manager
 from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options
 from lm_eval_healthcare.sample import rows_path
+from scripted import ScriptedModel, evaluate, open_rows
 from support import write_jsonl
 
 

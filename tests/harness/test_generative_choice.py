@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from scripted import ScriptedModel, evaluate
 
 from lm_eval_healthcare import task_manager, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue
+from scripted import ScriptedModel, evaluate
 
 NAMES = [entry.name for entry in catalogue(tasks_path()) if entry.kind == "task" and entry.name.endswith("_gen")]
 

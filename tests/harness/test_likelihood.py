@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
-from token_models import BOS, WORDS, CharacterModel, load, log_probability, tiny_llama
 
 from lm_eval_healthcare.harness import likelihood, requests
 from lm_eval_healthcare.harness.likelihood import windows_after, windows_alone
+from token_models import BOS, WORDS, CharacterModel, load, log_probability, tiny_llama
 
 requests.install()
 

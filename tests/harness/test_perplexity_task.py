@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import evaluate, open_rows
-from token_models import CharacterModel
 
 from lm_eval_healthcare import task_manager, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
@@ -18,7 +16,9 @@ from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.prompts import HARNESS_TASKS
 from lm_eval_healthcare.harness.replaced import replaced_yaml
 from lm_eval_healthcare.harness.replay import score_saved_run
+from scripted import evaluate, open_rows
 from support import results_of, samples_of, write_jsonl
+from token_models import CharacterModel
 
 ALONE, AFTER = "careqa_open_perplexity", "careqa_open_conditional_perplexity"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import ScriptedModel, evaluate
 
 from lm_eval_healthcare import task_manager
 from lm_eval_healthcare.data.files import DataError, read_rows
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.privacy import is_near
 from lm_eval_healthcare.sample import rows_path
+from scripted import ScriptedModel, evaluate
 
 COURSE, REPORT = "mimic_hospital_course", "mimic_repsum"
 REPLIES = [f"The patient number {n} was treated and went home in good condition." for n in range(8)]

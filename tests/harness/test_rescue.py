@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from lm_eval import simple_evaluate
-from scripted import ScriptedModel, evaluate
 
 from lm_eval_healthcare import task_manager, tasks_path
 from lm_eval_healthcare.data.files import DataError
@@ -25,6 +24,7 @@ from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.replay import score_saved_run
 from lm_eval_healthcare.scoring import answers as answers_module
 from lm_eval_healthcare.scoring.answers import SavedRequest, read_run, write_answers, write_run
+from scripted import ScriptedModel, evaluate
 from support import child_environment, results_of, samples_of, write_jsonl
 
 SLOW_RUN = """

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from lm_eval import simple_evaluate
 from rouge_score.rouge_scorer import RougeScorer
-from scripted import ScriptedModel, evaluate, open_rows
 
 from lm_eval_healthcare import metrics, task_manager, tasks_path
 from lm_eval_healthcare.metrics import Metric
 from lm_eval_healthcare.sample import rows_path
+from scripted import ScriptedModel, evaluate, open_rows
 from support import write_jsonl
 
 REFERENCES = [

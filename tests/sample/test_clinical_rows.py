@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+
 from sample_layouts import normal, rows, rows_of, texts
 
 HEADERS = {

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+
 from sample_layouts import (
     FEW_QUESTIONS,
     FILES,

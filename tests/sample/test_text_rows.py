@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sample_layouts import FILES, normal, rows, rows_of, sentences, texts
 
 RELATIONS = {
