@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -20,6 +22,21 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 closed_sockets.install()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_survey_of_the_machine() -> Iterator[None]:
+    """Keep evaluations in this process from asking pip for every installed package, which takes seconds each time.
+
+    Tests that run the command line in a process of its own have the harness as it is.
+    """
+    if importlib.util.find_spec("lm_eval") is None:
+        yield
+        return
+    import lm_eval.evaluator
+
+    with mock.patch.object(lm_eval.evaluator, "add_env_info"):
+        yield
 
 
 @pytest.fixture(scope="session")
