@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
+from lm_eval_healthcare.harness.lettered import count_faulty_options
 from lm_eval_healthcare.harness.open_ended import CUT, EMPTY, CutAnswer, GeneratedTextTask, first_text
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.metrics import is_blank
@@ -28,6 +29,9 @@ class GenerativeChoiceTask(GeneratedTextTask):
     `unparsed` the share of those that do not. A high `unparsed` says that the model did not follow the format, not that
     it knows little.
     """
+
+    def _look_at_questions(self) -> None:
+        self.reasons += count_faulty_options(self)
 
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
         return [ACC, PARSED]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.harness import choices, requests
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
+from lm_eval_healthcare.harness.lettered import count_faulty_options
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.scoring.documents import NAN_LOGLIKELIHOOD
@@ -41,6 +42,9 @@ class MultipleChoiceTask(HealthcareTask):
                 if request.request_type == "loglikelihood":
                     request.request_type = choices.REQUEST_TYPE
         return built
+
+    def _look_at_questions(self) -> None:
+        self.reasons += count_faulty_options(self)
 
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
         return [entry["metric"] for entry in config.get("metric_list") or [{"metric": "acc"}]]

@@ -221,6 +221,10 @@ class HealthcareTask(ConfigurableTask):
                 for place, saved in replay.in_places(self._saved)
             ]
         self._run = rescue.join_run(self)
+        self._look_at_questions()
+
+    def _look_at_questions(self) -> None:
+        """Count what a user should know of the questions that are asked."""
 
     def row_number(self, doc_id: int) -> int:
         """Return a document's place in the scored split; under `--samples` the harness numbers the selected ones."""
@@ -345,6 +349,7 @@ class HealthcareTask(ConfigurableTask):
                 "data": self.provenance,
                 "signatures": self._signatures(),
                 "reasons": dict(self.reasons),
+                **({"credentialed": True} if self.facts.credentialed else {}),
                 "metric_errors": dict(self.metric_errors),
                 **({"breakdown": self.breakdown} if self.breakdown else {}),
             },
