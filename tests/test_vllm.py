@@ -121,13 +121,14 @@ def requests_seen(engine: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-def run(engine: Any, task: Any, shots: int = 0) -> Any:
+def run(engine: Any, task: Any, shots: int = 0, chat: bool = False) -> Any:
     """Six rows of a task through the harness's evaluator."""
     from lm_eval.evaluator import evaluate
 
     task.set_config("num_fewshot", shots)
     task.set_fewshot_seed(seed=1234)
-    return evaluate(lm=engine, task_dict={"tasks": {task.config.task: task}}, limit=6, bootstrap_iters=100)
+    tasks = {"tasks": {task.config.task: task}}
+    return evaluate(lm=engine, task_dict=tasks, limit=6, bootstrap_iters=100, apply_chat_template=chat)
 
 
 def same(ours: Any, theirs: Any) -> None:
@@ -214,6 +215,22 @@ def test_the_harness_own_task_gives_the_same_numbers(engine: Any, requests_seen:
             same(a[key], b[key])
 
 
+def test_a_chat_template_takes_two_requests_a_question(
+    engine: Any, requests_seen: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The template ends in a line break, which is the first token of every choice."""
+    content = {"include": "mmlu/mmlu_anatomy.yaml"}
+    ours = run(engine, user_task(tmp_path, "asked", **content), 2, chat=True)
+    assert len(requests_seen) == 2 * 6
+    assert any(output.num_cached_tokens for output in requests_seen)
+    monkeypatch.setattr("lm_eval_healthcare.harness.choices.REQUEST_TYPE", "loglikelihood")
+    theirs = run(engine, user_task(tmp_path, "asked", **content), 2, chat=True)
+    assert len(requests_seen) == 2 * 6 + 4 * 6
+    assert ours["samples"]["asked"][0]["arguments"][0][0].endswith("assistant\n")
+    same(ours["results"], theirs["results"])
+    same(ours["samples"], theirs["samples"])
+
+
 def test_long_contexts_are_cut_as_the_harness_does(
     engine: Any, requests_seen: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,8 +238,9 @@ def test_long_contexts_are_cut_as_the_harness_does(
 
     from lm_eval_healthcare.harness.choices import choice_loglikelihood
 
+    monkeypatch.setattr(engine, "_max_length", 64)
     contexts = [
-        f"{'The patient has a fever. ' * 400}{end}" for end in ("Question one? Answer:", "Question two? Answer:")
+        f"{'The patient has a fever. ' * 20}{end}" for end in ("Question one? Answer:", "Question two? Answer:")
     ]
     asked = [
         Instance("loglikelihood", {}, (context, f" {letter}"), idx, metadata=("long", doc_id, 1))

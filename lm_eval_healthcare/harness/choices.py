@@ -6,6 +6,10 @@ vLLM does not read its prefix cache. Where each choice is exactly one token afte
 question, and few-shot examples or an instruction that questions share are computed once. The numbers are those of
 `loglikelihood`, up to the order of floating-point additions.
 
+The same holds for choices that differ in their last token only. With a chat template they usually do: the template
+ends in a line break, which the harness counts as part of the choice. Each token that the choices share costs a further
+request, with a prompt that the prefix cache knows.
+
 Everything else is handed to the model's own `loglikelihood`: choices of several tokens, models that are not vLLM, and
 vLLM models that compute log-likelihoods in a way of their own. The harness's transformers back end needs nothing from
 here, since it already computes one pass for all one-token choices of a context.
@@ -33,24 +37,18 @@ REQUEST_TYPE = "choice_loglikelihood"
 CONTEXTS_A_CALL = 512
 # vLLM's usual limit for log-probabilities of one position.
 TOKENS_A_REQUEST = 20
+# Tokens that all choices of a question may begin with.
+SHARED_TOKENS = 2
 
 Likelihood = tuple[float, bool]
+Step = tuple[tuple[int, ...], int]
 
 
 class _Choice(NamedTuple):
-    """A choice of one token: its place among the requests, the context as the model reads it, and its token."""
+    """A choice: its place among the requests, and each of its tokens with all that the model reads before it."""
 
     place: int
-    context: tuple[int, ...]
-    token: int
-
-
-class _Prompt(NamedTuple):
-    """One request to the engine: a context, and the choices whose tokens it asks for."""
-
-    context: tuple[int, ...]
-    tokens: tuple[int, ...]
-    choices: list[_Choice]
+    steps: tuple[Step, ...]
 
 
 class _Refused(Exception):
@@ -75,14 +73,14 @@ def choice_loglikelihood(lm: Any, requests: Sequence[Instance]) -> list[Likeliho
     missing = [place for place, answer in enumerate(answers) if answer is None]
     engine = _engine(lm) if missing else None
     if engine is not None:
-        choices = _one_token_choices(lm, requests, missing)
+        choices = _last_token_choices(lm, requests, missing)
         try:
             for place, answer in _ask(lm, engine.SamplingParams, requests, choices):
                 answers[place] = answer
         except _Refused as refusal:
             logger.warning("vLLM gives no log-probabilities of named tokens (%s); each choice is asked alone", refusal)
         missing = [place for place in missing if answers[place] is None]
-        logger.info("%d of %d choices were answered by one request a question", len(choices), len(requests))
+        logger.info("%d of %d choices were answered question by question", len(choices), len(requests))
     if missing:
         rest = lm.loglikelihood([requests[place] for place in missing])
         for place, answer in zip(missing, rest, strict=True):
@@ -113,32 +111,48 @@ def _engine(lm: Any) -> Any | None:
     return module if str(lm.model_args.get("logprobs_mode") or "raw_logprobs") == "raw_logprobs" else None
 
 
-def _one_token_choices(lm: Any, requests: Sequence[Instance], places: Sequence[int]) -> list[_Choice]:
-    """Return the choices of every question all of whose choices are one token after the same context tokens."""
+def _last_token_choices(lm: Any, requests: Sequence[Instance], places: Sequence[int]) -> list[_Choice]:
+    """Return the choices of every question whose choices are the same tokens but for the last."""
     questions: dict[tuple[Any, ...], list[int]] = {}
     for place in places:
         request = requests[place]
         if len(request.args) == 2:
             questions.setdefault((request.task_name, request.doc_id, request.args[0]), []).append(place)
-    longest = lm.max_length - 2  # vLLM needs room for one generated token, and the choice is the other one
     found: list[_Choice] = []
     cut = 0
-    bar = tqdm(questions.values(), desc="Tokenizing questions", disable=lm.rank != 0)
-    for group in bar:
-        encoded: dict[tuple[str, str], tuple[tuple[int, ...], int]] = {}
-        for arguments in dict.fromkeys(requests[place].args for place in group):
-            context, continuation = _encode(lm, *arguments)
-            if len(continuation) != 1 or not context:
-                break
-            encoded[arguments] = tuple(context), continuation[0]
-        else:
-            if len({context for context, _ in encoded.values()}) == 1:
-                pairs = ((place, *encoded[requests[place].args]) for place in group)
-                found += [_Choice(place, context[-longest:], token) for place, context, token in pairs]
-                cut += any(len(context) > longest for context, _ in encoded.values())
+    for group in tqdm(questions.values(), desc="Tokenizing questions", disable=lm.rank != 0):
+        split = _split(lm, list(dict.fromkeys(requests[place].args for place in group)))
+        if split is None:
+            continue
+        context, shared, last = split
+        # vLLM needs room for one generated token, and the last one of the choice is not in the prompt.
+        start = max(0, len(context) + len(shared) - (lm.max_length - 2))
+        cut += start > 0
+        read = context[start:]
+        before = tuple((read + shared[:i], token) for i, token in enumerate(shared))
+        found += [_Choice(place, (*before, (read + shared, last[requests[place].args]))) for place in group]
     if cut:
-        logger.warning("%d contexts have more than %d tokens; they lose their first ones", cut, longest)
+        logger.warning("%d contexts do not fit into %d tokens; they lose their first ones", cut, lm.max_length)
     return found
+
+
+def _split(
+    lm: Any, pairs: Sequence[tuple[str, str]]
+) -> tuple[tuple[int, ...], tuple[int, ...], dict[tuple[str, str], int]] | None:
+    """Return the tokens of a question's context, those that all choices begin with, and each choice's last one.
+
+    None if the choices differ in more than the last token, or if as many requests would be needed as there are choices.
+    """
+    beginnings, last = set(), {}
+    for pair in pairs:
+        context, continuation = _encode(lm, *pair)
+        beginnings.add((tuple(context), tuple(continuation[:-1])))
+        if not context or not 1 <= len(continuation) <= SHARED_TOKENS + 1 or len(beginnings) > 1:
+            return None
+        last[pair] = continuation[-1]
+    ((read, shared),) = beginnings
+    useful = not shared or len(shared) + 1 < len(pairs)
+    return (read, shared, last) if useful and len(shared) + 2 < lm.max_length else None
 
 
 def _encode(lm: Any, context: str, continuation: str) -> tuple[list[int], list[int]]:
@@ -153,19 +167,17 @@ def _encode(lm: Any, context: str, continuation: str) -> tuple[list[int], list[i
 # Asking the engine
 
 
-def _prompts(choices: Sequence[_Choice]) -> list[_Prompt]:
-    """Return one prompt a context, those with a common beginning together, so that the prefix cache serves them."""
-    contexts: dict[tuple[int, ...], dict[int, list[_Choice]]] = {}
+def _prompts(choices: Sequence[_Choice]) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Return each context once with the tokens to ask for; common beginnings together, for the prefix cache."""
+    contexts: dict[tuple[int, ...], dict[int, None]] = {}
     for choice in choices:
-        contexts.setdefault(choice.context, {}).setdefault(choice.token, []).append(choice)
-    prompts = []
-    for context in sorted(contexts):
-        tokens = list(contexts[context])
-        for start in range(0, len(tokens), TOKENS_A_REQUEST):
-            some = tokens[start : start + TOKENS_A_REQUEST]
-            asking = [choice for token in some for choice in contexts[context][token]]
-            prompts.append(_Prompt(context, tuple(some), asking))
-    return prompts
+        for context, token in choice.steps:
+            contexts.setdefault(context, {})[token] = None
+    return [
+        (context, list(contexts[context])[start : start + TOKENS_A_REQUEST])
+        for context in sorted(contexts)
+        for start in range(0, len(contexts[context]), TOKENS_A_REQUEST)
+    ]
 
 
 def _ask(
@@ -176,27 +188,32 @@ def _ask(
     size = CONTEXTS_A_CALL if lm.batch_size == "auto" else int(lm.batch_size)
     if lm.data_parallel_size > 1:
         size = max(1, len(prompts))  # every call starts the workers anew
-    bar = tqdm(total=len(choices), desc=f"Running {REQUEST_TYPE} requests", disable=lm.rank != 0)
-    with bar:
+    values: dict[Step, Likelihood] = {}
+    waiting: dict[Step, list[_Choice]] = {}
+    for choice in choices:
+        waiting.setdefault(choice.steps[-1], []).append(choice)
+    with tqdm(total=len(choices), desc=f"Running {REQUEST_TYPE} requests", disable=lm.rank != 0) as bar:
         for start in range(0, len(prompts), size):
             batch = prompts[start : start + size]
-            outputs = _generate(lm, sampling_params, batch)
-            for prompt, output in zip(batch, outputs, strict=True):
-                likelihoods = _likelihoods(output, prompt.tokens)
-                for choice in prompt.choices:
-                    answer = likelihoods[choice.token]
-                    _save(lm, requests[choice.place], answer)
-                    yield choice.place, answer
-                bar.update(len(prompt.choices))
+            for (context, tokens), output in zip(batch, _generate(lm, sampling_params, batch), strict=True):
+                for token, value in _likelihoods(output, tokens).items():
+                    values[context, token] = value
+                    # Shorter prompts come first, so a choice is complete with its last step.
+                    for choice in waiting.get((context, token), []):
+                        parts = [values[step] for step in choice.steps]
+                        answer = sum(part for part, _ in parts), all(greedy for _, greedy in parts)
+                        _save(lm, requests[choice.place], answer)
+                        bar.update(1)
+                        yield choice.place, answer
 
 
-def _generate(lm: Any, sampling_params: Any, batch: Sequence[_Prompt]) -> Sequence[Any]:
+def _generate(lm: Any, sampling_params: Any, batch: Sequence[tuple[tuple[int, ...], list[int]]]) -> Sequence[Any]:
     try:
         parameters = [
-            sampling_params(temperature=0, max_tokens=1, detokenize=False, logprob_token_ids=list(prompt.tokens))
-            for prompt in batch
+            sampling_params(temperature=0, max_tokens=1, detokenize=False, logprob_token_ids=tokens)
+            for _, tokens in batch
         ]
-        contexts = [list(prompt.context) for prompt in batch]
+        contexts = [list(context) for context, _ in batch]
         return lm._model_generate(requests=contexts, generate=True, sampling_params=parameters)
     except Exception as error:
         # vLLM's errors have no common class over its versions. Whatever is wrong for good comes up again, as itself,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import logging
@@ -25,11 +26,16 @@ LETTERS = [" A", " B", " C", " D"]
 VOCABULARY = 128
 
 
-def log_probability(context: tuple[int, ...], token: int) -> float:
+@functools.cache
+def log_probabilities(context: tuple[int, ...]) -> list[float]:
     """A made-up model over the bytes of ASCII: every token's probability depends on the whole context."""
     seed = sum((i + 1) * t for i, t in enumerate(context)) % 9973
     weights = [1 + (seed * (7 + t) + t * t) % 101 for t in range(VOCABULARY)]
-    return math.log(weights[token] / sum(weights))
+    return [math.log(weight / sum(weights)) for weight in weights]
+
+
+def log_probability(context: tuple[int, ...], token: int) -> float:
+    return log_probabilities(context)[token]
 
 
 class Parameters:
@@ -91,7 +97,7 @@ class FakeVLLM(TemplateLM):
 
     @staticmethod
     def _all(context: tuple[int, ...]) -> list[float]:
-        return [log_probability(context, token) for token in range(VOCABULARY)]
+        return log_probabilities(context)
 
     def _model_generate(self, requests: Any, generate: bool = False, sampling_params: Any = None) -> Any:
         assert generate
@@ -136,7 +142,7 @@ def by_hand(context: str, continuation: str) -> tuple[float, bool]:
     """Log-likelihood and greediness of one-token continuations, without the harness or the pack."""
     tokens = tuple(FakeVLLM().tok_encode(context)) or (0,)
     token = ord(continuation[-1]) - ord("A") + 1
-    everything = [log_probability(tokens, t) for t in range(VOCABULARY)]
+    everything = log_probabilities(tokens)
     return everything[token], everything[token] == max(everything)
 
 
@@ -174,6 +180,53 @@ def test_contexts_that_end_in_a_space_are_split_as_the_harness_does() -> None:
     asked = instances(("Answer: ", ["A", "B"]))
     assert choice_loglikelihood(model, asked) == [by_hand("Answer:", " A"), by_hand("Answer:", " B")]
     assert prompts(model) == [[ord(c) for c in "Answer:"]]
+
+
+def test_choices_that_share_a_line_break_take_two_requests() -> None:
+    """A chat template ends in a line break, which the harness moves to the choice: P(break) times P(letter)."""
+    model, plain = FakeVLLM(batch_size=1), FakeVLLM()
+    asked = instances(("Q1 assistant\n", list("ABCD")), ("Q2 assistant\n", list("ABCD")))
+    answers = choice_loglikelihood(model, asked)
+    assert answers == plain.loglikelihood(asked)
+    context = tuple(map(ord, "Q2 assistant"))
+    expected = log_probability(context, 10) + log_probability((*context, 10), ord("C"))
+    assert answers[6] == (pytest.approx(expected), False)
+    texts = ["".join(map(chr, prompt)) for prompt in prompts(model)]
+    assert texts == ["Q1 assistant", "Q1 assistant\n", "Q2 assistant", "Q2 assistant\n"]
+    assert not model.harness_way
+
+
+def test_a_shared_beginning_is_greedy_only_as_a_whole() -> None:
+    """The likeliest letter after a line break that is not likely itself is not what greedy decoding gives."""
+    model = FakeVLLM()
+    texts = [f"Q{i} assistant" for i in range(300)]
+    likeliest = {
+        text: max(range(VOCABULARY), key=lambda t: log_probability(tuple(map(ord, text)), t)) for text in texts
+    }
+    options = [chr(t) for t in range(33, 65)]
+    asked = instances(*((f"{text}\n", options) for text in texts))
+    answers = choice_loglikelihood(model, asked)
+    assert not model.harness_way
+    assert answers == FakeVLLM().loglikelihood(asked)
+    greedy = {request.args[0].rstrip() for request, (_, found) in zip(asked, answers, strict=True) if found}
+    assert greedy
+    assert all(likeliest[text] == 10 for text in greedy)
+
+
+def test_a_shared_beginning_that_saves_nothing_goes_the_harness_way() -> None:
+    """Two requests for two choices: no gain."""
+    model = FakeVLLM()
+    asked = instances(("Q1 assistant\n", ["A", "B"]), ("Q2\n\n\n\n", list("ABCD")))
+    assert choice_loglikelihood(model, asked) == FakeVLLM().loglikelihood(asked)
+    assert len(model.harness_way) == 6
+
+
+@pytest.mark.parametrize("max_length", range(5, 20))
+def test_a_shared_beginning_is_cut_as_in_the_harness(max_length: int) -> None:
+    model, plain = FakeVLLM(max_length=max_length), FakeVLLM(max_length=max_length)
+    asked = instances(("A long question for an assistant\n\n", list("ABCD")), ("Short\n", list("ABCD")))
+    assert choice_loglikelihood(model, asked) == plain.loglikelihood(asked)
+    assert not model.harness_way
 
 
 def test_unconditional_requests_share_one_prompt() -> None:
