@@ -18,10 +18,11 @@ from support import write_jsonl
     ("options", "faults"),
     [
         (["Gout", "Sepsis", "Lupus", "Asthma"], []),
-        (["Gout", "gout ", "Lupus", "Asthma"], ["identical_options"]),
+        (["Gout", " Gout ", "Lupus", "Asthma"], ["identical_options"]),
+        (["AA", "Aa", "aA", "aa"], []),
         (["Gout", "NA", "Lupus", "Asthma"], ["placeholder_option"]),
         (["Gout", "", "n/a", "Asthma"], ["placeholder_option"]),
-        (["Gout", "GOUT", "-", "Asthma"], ["identical_options", "placeholder_option"]),
+        (["Gout", "Gout", "-", "Asthma"], ["identical_options", "placeholder_option"]),
         (["Na+", "K+", "Ca2+", "Mg2+"], []),
         ([], []),
     ],
@@ -36,7 +37,7 @@ def test_they_are_counted_and_told(task: str, tmp_path: Path, caplog: pytest.Log
     rows = [json.loads(line) for line in lines]
     rows[0]["op2"] = rows[0]["op3"]
     rows[1]["op1"] = "NA"
-    rows[2]["op4"] = rows[2]["op1"].upper()
+    rows[2]["op4"] = f" {rows[2]['op1']} "
     write_jsonl(tmp_path / "careqa_en.jsonl", rows)
     with caplog.at_level(logging.WARNING):
         out = evaluate(task, ScriptedModel(["B"], likelihood=lambda _, choice: -float(ord(choice.strip()))), tmp_path)
