@@ -18,9 +18,9 @@ def faults_of_options(options: Mapping[str, str]) -> list[str]:
         options: The options' texts by label; none if the question is not asked by labels.
 
     Returns:
-        `identical_options` if two options are the same text but for white space (the genotypes AA and Aa are not): where
-        one of them is the gold one, the other is as right and counts as wrong. `placeholder_option` if one is blank or
-        only stands for a missing text, such as `NA`.
+        `identical_options` if two options are the same text but for white space (the genotypes AA and Aa are not):
+        where one of them is the gold one, the other is as right and counts as wrong. `placeholder_option` if one is
+        blank or only stands for a missing text, such as `NA`.
     """
     texts = [" ".join(text.split()) for text in options.values()]
     real = [text for text in texts if text.casefold() not in _PLACEHOLDERS]
