@@ -36,10 +36,14 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], wrap: Seque
     width = {c: max([len(c), *(len(row[c]) for row in cells)]) for c in columns}
     free = shutil.get_terminal_size((160, 24)).columns - sum(w + 2 for c, w in width.items() if c not in wrap)
     for column in wrap:
-        width[column] = max(len(column), min(width[column], max(24, free // max(1, len(wrap)) - 2)))
+        longest_word = max((len(word) for row in cells for word in row[column].split()), default=0)
+        share = max(24, free // max(1, len(wrap)) - 2)
+        width[column] = max(len(column), longest_word, min(width[column], share))
     lines = ["  ".join(c.ljust(width[c]) for c in columns).rstrip(), "  ".join("-" * width[c] for c in columns)]
     for row in cells:
-        parts = {c: textwrap.wrap(row[c], width[c]) or [""] for c in columns}
+        parts = {
+            c: textwrap.wrap(row[c], width[c], break_long_words=False, break_on_hyphens=False) or [""] for c in columns
+        }
         for place in range(max(len(part) for part in parts.values())):
             line = [(parts[c][place] if place < len(parts[c]) else "").ljust(width[c]) for c in columns]
             lines.append("  ".join(line).rstrip())

@@ -18,6 +18,7 @@ import pytest
 from lm_eval import simple_evaluate
 
 from lm_eval_healthcare import task_manager, tasks_path
+from lm_eval_healthcare.data.catalogue import read_yaml
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.harness import rescue
 from lm_eval_healthcare.harness.options import OptionError
@@ -41,6 +42,9 @@ SLOW_RUN = """
     metrics.AVAILABLE["endless"] = Endless()
     sys.exit(main(sys.argv[1:]))
 """
+
+
+OPEN = set(read_yaml(tasks_path() / "groups" / "healthcare_open.yaml")["task"])
 
 
 def run_arguments(out: Path, metric: str) -> list[str]:
@@ -102,7 +106,8 @@ def test_all_tasks_are_saved_before_the_first_is_scored(tmp_path: Path, caplog: 
         "healthcare_open", ScriptedModel(["an answer"]), metadata={"metrics": "bleu", "answers": str(tmp_path)}
     )  # fmt: skip
     (folder,) = tmp_path.iterdir()
-    assert {path.name for path in folder.iterdir()} == {"run.json", "careqa_open.jsonl", "medtext.jsonl"}
+    files = {path.name for path in folder.iterdir()}
+    assert files == {"run.json", *(f"{name}.jsonl" for name in OPEN)}
     messages = [record.getMessage() for record in caplog.records]
     (saved,) = [i for i, m in enumerate(messages) if "are saved in" in m]
     assert not any(m.startswith("scoring") for m in messages[:saved])
@@ -250,7 +255,7 @@ def test_incomplete_answers_are_refused(tmp_path: Path, cli: Callable[..., Any])
     (folder / "run.json").write_text(json.dumps(run))
     done = cli("score", str(folder), "--partial", "-o", str(tmp_path / "again"))
     assert done.returncode == 0, done.stderr
-    assert set(results_of(tmp_path / "again")["results"]) == {"careqa_open"}
+    assert set(results_of(tmp_path / "again")["results"]) == OPEN - {"medtext"}
 
 
 def test_texts_are_on_disk_before_log_likelihoods_are_computed(tmp_path: Path) -> None:

@@ -264,8 +264,14 @@ def test_list(cli: Callable[..., Any]) -> None:
     assert all(Path(task["file"]).is_file() for task in tasks.values())
     assert "healthcare_mcqa" in {group["name"] for group in content["groups"]}
     text = cli("list").stdout
-    for column in ("benchmark", "rows", "languages", "metrics", "licence", "gated", "source"):
+    for column in ("kind", "rows", "lang", "source", "licence", "also"):
         assert column in text
+    assert all(name in text for name in tasks)
+    assert {tag["name"] for tag in content["tags"]} >= {
+        "healthcare",
+        "healthcare_perplexity",
+        "healthcare_credentialed",
+    }
 
 
 def test_check_is_content_and_lists_every_problem(tmp_path: Path, cli: Callable[..., Any]) -> None:
