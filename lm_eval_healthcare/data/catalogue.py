@@ -93,6 +93,7 @@ class TaskFacts:
         options: What can be chosen for this task at run time.
         credentialed: Whether the data may only come from a folder that the user names, and must not leave the machine.
         hub_kwargs: Further arguments for `datasets.load_dataset`.
+        doc_to_text: The template or the column of the question; None where a function makes it.
         rows_name: The name under which rows are looked for if there are none under the task's own: a user's task that
             includes one of the pack's finds that one's rows.
     """
@@ -122,6 +123,7 @@ class TaskFacts:
     options: Mapping[str, TaskOption] = field(default_factory=dict)
     credentialed: bool = False
     hub_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    doc_to_text: str | None = None
     rows_name: str | None = None
 
     def row_counts(self, split: str) -> list[int]:
@@ -162,6 +164,7 @@ def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
     unknown = sorted(set(section) - _KNOWN_KEYS)
     if unknown:
         raise ValueError(f"task {name}: unknown key(s) {unknown} in '{SECTION}:'; known: {sorted(_KNOWN_KEYS)}")
+    asked = config.get("doc_to_text")
     eval_split = config.get("test_split") or config.get("validation_split") or "test"
     others = [config.get(key) for key in ("fewshot_split", "training_split", "validation_split")]
     return TaskFacts(
@@ -190,6 +193,7 @@ def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
         options={key: _option(key, value, name) for key, value in section.get("options", {}).items()},
         credentialed=bool(section.get("credentialed", False)),
         hub_kwargs=dict(config.get("dataset_kwargs") or {}),
+        doc_to_text=asked if isinstance(asked, str) else None,
         rows_name=section.get("name"),
     )
 

@@ -20,7 +20,7 @@ from lm_eval_healthcare.data import hub
 from lm_eval_healthcare.data.files import DataError, sha256
 from lm_eval_healthcare.data.folder import LOCAL_FEWSHOT_SPLITS, find_files, read_file
 from lm_eval_healthcare.data.functions import named
-from lm_eval_healthcare.data.holdout import HOLDOUT, hold_out
+from lm_eval_healthcare.data.holdout import HOLDOUT, hold_out, question_key
 from lm_eval_healthcare.data.manifest import all_from_hub
 from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
 from lm_eval_healthcare.sample import rows_path
@@ -109,7 +109,7 @@ def load(
         source: Where to look.
         hub_kwargs: Further arguments for `datasets.load_dataset` (such as `revision`); unused for local sources.
         options: The task's own options that were given; others have their defaults.
-        holdout: Number of scored rows that become few-shot examples instead of being scored.
+        holdout: Number of distinct questions that become few-shot examples instead of being scored.
 
     Raises:
         DataError: If files or columns are missing, a value has the wrong type, or the scored split is empty. All
@@ -221,7 +221,7 @@ def _prepare(facts: TaskFacts, raw: _Raw, options: Mapping[str, str], tolerant: 
 
 def _hold_out(data: TaskData, n: int, facts: TaskFacts) -> None:
     try:
-        stay, held = hold_out(list(data.splits[data.eval_split]), n)
+        stay, held = hold_out(list(data.splits[data.eval_split]), n, lambda row: question_key(row, facts))
     except ValueError as error:
         raise DataError(f"{facts.name}: {error}") from error
     data.splits = {**data.splits, data.eval_split: stay, HOLDOUT: held}
