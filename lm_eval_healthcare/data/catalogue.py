@@ -23,6 +23,7 @@ CHANGES = "healthcare_changes"
 _KNOWN_KEYS = {
     "name", "benchmark", "languages", "licence", "gated", "credentialed", "rows", "id", "columns", "breakdown",
     "harness", "harness_template", "pack", "shape", "prepare", "readers", "read", "flat_split", "options",
+    "hub_splits",
 }  # fmt: skip
 
 
@@ -93,6 +94,8 @@ class TaskFacts:
         options: What can be chosen for this task at run time.
         credentialed: Whether the data may only come from a folder that the user names, and must not leave the machine.
         hub_kwargs: Further arguments for `datasets.load_dataset`.
+        hub_splits: The raw split's name for splits that the hub calls otherwise; rows on the hub and copies of them in
+            a folder then have one name.
         doc_to_text: The template or the column of the question; None where a function makes it.
         rows_name: The name under which rows are looked for if there are none under the task's own: a user's task that
             includes one of the pack's finds that one's rows.
@@ -123,6 +126,7 @@ class TaskFacts:
     options: Mapping[str, TaskOption] = field(default_factory=dict)
     credentialed: bool = False
     hub_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    hub_splits: Mapping[str, str] = field(default_factory=dict)
     doc_to_text: str | None = None
     rows_name: str | None = None
 
@@ -193,6 +197,7 @@ def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
         options={key: _option(key, value, name) for key, value in section.get("options", {}).items()},
         credentialed=bool(section.get("credentialed", False)),
         hub_kwargs=dict(config.get("dataset_kwargs") or {}),
+        hub_splits=dict(section.get("hub_splits", {})),
         doc_to_text=asked if isinstance(asked, str) else None,
         rows_name=section.get("name"),
     )

@@ -120,7 +120,7 @@ def _fetch_one(
     if _is_there(fetched, facts, writer, asked, extension):
         fetched.state = "already there"
         return
-    found, fetched.revision = hub.fetch(facts, {"revision": asked} if asked else {})
+    found, fetched.revision = hub.fetch(facts, _asked(asked))
     splits = list(dict.fromkeys(split for task in sharing for split in splits_read(task, found)))
     if not splits:
         raise DataError(
@@ -161,8 +161,17 @@ def _is_there(fetched: Fetched, facts: TaskFacts, writer: FolderWriter, asked: s
 
 
 def _hub_origin(facts: TaskFacts, asked: str | None) -> dict[str, Any]:
-    origin = {"hub": facts.dataset_path, "config": facts.dataset_name, "asked_revision": asked}
-    return {**origin, "arguments": dict(facts.hub_kwargs)} if facts.hub_kwargs else origin
+    origin: dict[str, Any] = {"hub": facts.dataset_path, "config": facts.dataset_name, "asked_revision": asked}
+    arguments = {k: v for k, v in hub.load_arguments(facts, _asked(asked)).items() if k != "revision"}
+    if arguments:
+        origin["arguments"] = arguments
+    if facts.hub_splits:
+        origin["splits"] = dict(facts.hub_splits)
+    return origin
+
+
+def _asked(revision: str | None) -> dict[str, str]:
+    return {"revision": revision} if revision else {}
 
 
 def _refuse_different_sources(sharing: Sequence[TaskFacts]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from lm_eval_healthcare.data.files import DataError
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_HUB_FILE = re.compile(r"^(?P<repository>hf://datasets/[^/@]+/[^/@]+)(?:@[^/]+)?(?P<path>/.*)$")
+_FORMATS = ("arrow", "csv", "json", "parquet", "text")  # names under which `datasets` reads files, not sets
 _GATED = re.compile(r"gated|401|403|access to .* is restricted|authenticat", re.IGNORECASE)
 
 
@@ -23,7 +27,8 @@ def fetch(facts: TaskFacts, kwargs: Mapping[str, Any] | None = None) -> tuple[di
         kwargs: Arguments for `datasets.load_dataset` that win over those of the YAML, such as `revision`.
 
     Returns:
-        The splits (`datasets.Dataset` by name), and the commit that was really loaded, if it is known.
+        The raw splits (`datasets.Dataset` by the names that the task reads, see `hub_splits`), and the commit that was
+        really loaded, if it is known.
 
     Raises:
         DataError: If the task has no rows on the hub, or they cannot be loaded.
@@ -31,15 +36,58 @@ def fetch(facts: TaskFacts, kwargs: Mapping[str, Any] | None = None) -> tuple[di
     refuse_without_hub(facts)
     import datasets
 
-    kwargs = {**facts.hub_kwargs, **(kwargs or {})}
-    kwargs.pop("trust_remote_code", None)
+    arguments = load_arguments(facts, kwargs)
     try:
-        loaded = datasets.load_dataset(facts.dataset_path, facts.dataset_name, **kwargs)
+        loaded = datasets.load_dataset(facts.dataset_path, facts.dataset_name, **arguments)
     except Exception as error:
         raise DataError(_explain(facts, error)) from error
-    checksums = next(iter(loaded.values())).info.download_checksums or {}
-    commit = re.search(r"@([0-9a-f]{40})/", " ".join(map(str, checksums)))
-    return dict(loaded), commit[1] if commit else kwargs.get("revision")
+    splits = {facts.hub_splits.get(name, name): rows for name, rows in loaded.items()}
+    asked = {**facts.hub_kwargs, **(kwargs or {})}.get("revision")
+    of_hub = "revision" in arguments or _names_hub_files(arguments.get("data_files"))
+    return splits, _commit(next(iter(loaded.values())), asked if of_hub else None)
+
+
+def load_arguments(facts: TaskFacts, kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the arguments for `datasets.load_dataset` beside the set's path and name.
+
+    Args:
+        facts: What the task's YAML says about its data.
+        kwargs: Arguments that win over those of the YAML. Where the YAML names files of a set on the hub, a `revision`
+            becomes part of their addresses, in place of the one that may stand there: `datasets` ignores it otherwise.
+    """
+    arguments = {**facts.hub_kwargs, **(kwargs or {})}
+    arguments.pop("trust_remote_code", None)
+    if _names_hub_files(arguments.get("data_files")):
+        revision = arguments.pop("revision", None)
+        if revision is not None:
+            arguments["data_files"] = _at_revision(arguments["data_files"], str(revision))
+    elif facts.dataset_path in _FORMATS:
+        arguments.pop("revision", None)
+    return arguments
+
+
+def _names_hub_files(files: Any) -> bool:
+    if isinstance(files, dict):
+        return any(map(_names_hub_files, files.values()))
+    return any(map(_names_hub_files, files)) if isinstance(files, list | tuple) else bool(_HUB_FILE.match(str(files)))
+
+
+def _at_revision(files: Any, revision: str) -> Any:
+    if isinstance(files, dict):
+        return {split: _at_revision(file, revision) for split, file in files.items()}
+    if isinstance(files, list | tuple):
+        return [_at_revision(file, revision) for file in files]
+    match = _HUB_FILE.match(str(files))
+    return f"{match['repository']}@{quote(revision, safe='')}{match['path']}" if match else files
+
+
+def _commit(rows: Any, asked: Any) -> str | None:
+    """The commit that was loaded: named by the files that were read, or by the user; a branch or tag names none."""
+    checksums = rows.info.download_checksums or {}
+    read = re.search(rf"@({_COMMIT.pattern})/", " ".join(map(str, checksums)))
+    if read:
+        return read[1]
+    return str(asked) if asked is not None and _COMMIT.fullmatch(str(asked)) else None
 
 
 def refuse_without_hub(facts: TaskFacts) -> None:

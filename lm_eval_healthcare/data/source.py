@@ -155,6 +155,7 @@ def _read_folder(facts: TaskFacts, source: Source) -> _Raw:
 
 def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
     splits, revision = hub.fetch(facts, kwargs)
+    arguments = hub.load_arguments(facts, kwargs)
     if facts.read:
         splits = {name: splits[name] for name in facts.read if name in splits} or splits
     scored = facts.eval_split if facts.eval_split in splits else facts.flat_split
@@ -167,6 +168,8 @@ def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
         "dataset_path": facts.dataset_path,
         "dataset_name": facts.dataset_name,
         "revision": revision,
+        **({"asked_revision": str(kwargs["revision"])} if kwargs.get("revision") is not None else {}),
+        **({"data_files": arguments["data_files"]} if "data_files" in arguments else {}),
         "fingerprint": getattr(splits[scored], "_fingerprint", None),
     }
     parts = {name: [(f"{label}, split {name}", rows)] for name, rows in splits.items()}
@@ -270,7 +273,7 @@ def _check(
             faults.append(f"{place}, row {number}: {error}")
             faulty += 1
             continue
-        checked = [check_row(part, facts.columns) for part in shaped]
+        checked = [check_row(part, facts.columns, quote=not facts.credentialed) for part in shaped]
         found = [fault for _, problems in checked for fault in problems]
         faults += [f"{place}, row {number}: {fault}" for fault in found]
         faulty += bool(found)

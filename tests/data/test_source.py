@@ -274,7 +274,7 @@ def test_hub_rows_are_checked_and_counted() -> None:
     with mock.patch("datasets.load_dataset", return_value=datasets.DatasetDict(test=split)) as called:
         data = load(OPEN, parse_source("hub"), {"revision": "abc", "trust_remote_code": True})
     called.assert_called_once_with("HPAI-BSC/CareQA", "CareQA_en_open", revision="abc")
-    assert data.provenance["revision"] == "abc"
+    assert (data.provenance["revision"], data.provenance["asked_revision"]) == (None, "abc"), "a tag is no commit"
     assert "2769" in data.warnings[0]
     broken = split.rename_column("answer", "Answer")
     with (
