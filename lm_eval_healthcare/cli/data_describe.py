@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lm_eval_healthcare.cli.data_arguments import add_source, add_tasks, options, selected
+from lm_eval_healthcare.cli.data_arguments import add_source, add_tasks, metadata, selected
 from lm_eval_healthcare.cli.tables import print_json
 
 if TYPE_CHECKING:
@@ -35,17 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print the description of every task."""
+    from lm_eval_healthcare.harness.options import Options, task_options
     from lm_eval_healthcare.report.data_description import describe_task
     from lm_eval_healthcare.report.data_tables import markdown, note
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     columns = {name: getattr(args, name) for name in ("question", "answer", "category", "year")}
-    described = {
-        task.facts.name: describe_task(
-            task, args.data, args.data_revision, options(args.metadata), args.tokenizer, columns, args.figures
+    given = metadata(args)
+    options = Options.from_metadata(given)
+    described = {}
+    for task in selected(args):
+        own = task_options(task.facts, given)
+        described[task.facts.name] = describe_task(
+            task, options.data, options.data_revision, own, args.tokenizer, columns, args.figures
         )
-        for task in selected(args)
-    }
     if args.format == "json":
         print_json(described)
     else:

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lm_eval_healthcare.cli.data_arguments import add_source, add_tasks, options
+from lm_eval_healthcare.cli.data_arguments import add_source, add_tasks, metadata
 from lm_eval_healthcare.cli.tables import table
 
 if TYPE_CHECKING:
@@ -36,12 +36,9 @@ def execute(args: argparse.Namespace) -> int:
     from lm_eval_healthcare.harness.export import export
 
     logging.getLogger("lm_eval_healthcare").setLevel(logging.ERROR)
-    metadata = {**options(args.metadata), "data": args.data}
-    for name, value in (("prompt", args.prompt), ("data_revision", args.data_revision)):
-        if value:
-            metadata[name] = value
+    given = {**metadata(args), **({"prompt": args.prompt} if args.prompt else {})}
     files = export(
-        args.tasks, args.to, metadata, args.include_path, args.num_fewshot, args.limit, keep_text=args.keep_text
+        args.tasks, args.to, given, args.include_path, args.num_fewshot, args.limit, keep_text=args.keep_text
     )
     rows = [
         {"task": f.task, "documents": f.documents, "wording": f.wording, "from": f.source, "file": f.path}

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lm_eval_healthcare.cli.data_arguments import add_include_path, roots
+from lm_eval_healthcare.cli.data_arguments import add_include_path, refuse_unknown_options, roots
 from lm_eval_healthcare.cli.tables import add_format, print_json, table
 
 if TYPE_CHECKING:
@@ -32,11 +32,19 @@ def execute(args: argparse.Namespace) -> int:
     """Print what was found; exit code 1 if something is wrong."""
     from lm_eval_healthcare.data.selection import every_task, select
     from lm_eval_healthcare.data.verify import verify
+    from lm_eval_healthcare.harness.options import task_options
 
     logging.getLogger("lm_eval_healthcare").setLevel(logging.ERROR)  # warnings are in the report
     folders = roots(args.include_path)
     tasks = select(args.tasks, folders) if args.tasks else every_task(folders)
-    found = verify(args.folder, [task.facts for task in tasks], named=bool(args.tasks))
+    refuse_unknown_options([], args.include_path)
+    found = verify(
+        args.folder,
+        [task.facts for task in tasks],
+        expected=[task.facts.name for task in tasks] if args.tasks else [],
+        named=[task.facts.name for task in tasks if task.named],
+        options={task.facts.name: task_options(task.facts, {}) for task in tasks},
+    )
     if args.format == "json":
         print_json({"ok": found.ok, **asdict(found)})
         return int(not found.ok)
@@ -76,4 +84,6 @@ def _by_text(pairs: Sequence[tuple[str, str]]) -> list[str]:
 def _result(report: TaskReport) -> str:
     if report.problems:
         return "PROBLEM"
+    if report.missing:
+        return "not there (your own files)"
     return f"{len(report.notes)} note(s)" if report.notes else "ok"

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """One task: what its YAML says about its data, and the whole YAML."""
+    """One task: what its YAML says about its data, and the whole YAML.
+
+    `named` says whether the user gave the task's own name, not only that of a group or a tag, or a pattern.
+    """
 
     facts: TaskFacts
     config: Mapping[str, Any]
+    named: bool = False
 
 
 def select(names: Iterable[str], roots: Sequence[Path]) -> list[Task]:
@@ -43,7 +47,8 @@ def select(names: Iterable[str], roots: Sequence[Path]) -> list[Task]:
         for name in [tag] if isinstance(tag, str) else tag:
             tags.setdefault(str(name), []).append(entry.name)
     found: dict[str, None] = {}
-    for name in (part.strip() for item in names for part in item.split(",")):
+    given = [part.strip() for item in names for part in item.split(",")]
+    for name in given:
         if not name:
             continue
         matches = fnmatch.filter([*entries, *tags], name) if set("*?[") & set(name) else [name]
@@ -51,7 +56,7 @@ def select(names: Iterable[str], roots: Sequence[Path]) -> list[Task]:
             raise DataError(_unknown(name, [*entries, *tags]))
         for match in matches:
             found.update(dict.fromkeys(_leaves(match, entries, tags, ())))
-    return [_task(entries[name]) for name in found]
+    return [_task(entries[name], name in given) for name in found]
 
 
 def every_task(roots: Sequence[Path]) -> list[Task]:
@@ -66,9 +71,9 @@ def _entries(roots: Sequence[Path]) -> dict[str, CatalogueEntry]:
         raise DataError(f"a task YAML cannot be read: {error}") from error
 
 
-def _task(entry: CatalogueEntry) -> Task:
+def _task(entry: CatalogueEntry, named: bool = False) -> Task:
     try:
-        return Task(facts_from_config(entry.config), entry.config)
+        return Task(facts_from_config(entry.config), entry.config, named)
     except ValueError as error:
         raise DataError(f"{entry.file}: {error}") from error
 
@@ -105,4 +110,4 @@ def _members(members: Any) -> Iterator[str]:
 def _unknown(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"task not found: {name}{hint} `lm-eval-healthcare list` shows the pack's tasks and groups"
+    return f"task not found: {name}{hint or '.'} `lm-eval-healthcare list` shows the pack's tasks and groups"

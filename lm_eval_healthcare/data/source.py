@@ -112,10 +112,13 @@ def load(
         holdout: Number of distinct questions that become few-shot examples instead of being scored.
 
     Raises:
-        DataError: If files or columns are missing, a value has the wrong type, or the scored split is empty. All
-            problems are listed, with file, row and column.
+        DataError: If an option has a value that is not allowed, files or columns are missing, a value has the wrong
+            type, or the scored split is empty. All problems are listed, with file, row and column.
     """
-    chosen = {name: option.choose((options or {}).get(name)) for name, option in facts.options.items()}
+    try:
+        chosen = {name: option.choose((options or {}).get(name)) for name, option in facts.options.items()}
+    except ValueError as error:
+        raise DataError(f"{facts.name}: {error}") from error
     raw = _read_hub(facts, dict(hub_kwargs or {})) if source.kind == "hub" else _read_folder(facts, source)
     data = _prepare(facts, raw, chosen, tolerant=source.kind == "hub" or raw.fetched)
     if holdout:

@@ -11,7 +11,7 @@ from lm_eval_healthcare.data.row_files import PART
 from lm_eval_healthcare.data.source import Source, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
@@ -30,13 +30,17 @@ class FileReport:
 
 @dataclass
 class TaskReport:
-    """One task: the rows that are scored, the numbers that are published, what is wrong, and what is good to know."""
+    """One task: the rows that are scored, the numbers that are published, what is wrong, and what is good to know.
+
+    `missing` if there are none and that is no problem, since they can only be the user's own files.
+    """
 
     task: str
     rows: int | None = None
     published: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    missing: bool = False
 
 
 @dataclass
@@ -55,13 +59,22 @@ class Verified:
         return not (self.problems or in_files or any(report.problems for report in self.tasks))
 
 
-def verify(folder: Path, tasks: Sequence[TaskFacts], named: bool = False) -> Verified:
+def verify(
+    folder: Path,
+    tasks: Sequence[TaskFacts],
+    expected: Collection[str] = (),
+    named: Collection[str] = (),
+    options: Mapping[str, Mapping[str, str]] | None = None,
+) -> Verified:
     """Check a data folder; nothing is written.
 
     Args:
         folder: The folder.
         tasks: The tasks to look at.
-        named: Whether the user named these tasks: one without rows is then a problem, otherwise it is left out.
+        expected: Names of tasks that should have rows; another one without rows is left out of the report.
+        named: Those of them that the user gave by name. A task that is only in a group or a tag may lack rows if these
+            can only be the user's own files: that is reported, and no problem.
+        options: The tasks' own options by name, where they are not the defaults; such rows have no published number.
 
     Raises:
         DataError: If the folder does not exist.
@@ -80,8 +93,11 @@ def verify(folder: Path, tasks: Sequence[TaskFacts], named: bool = False) -> Ver
     out.files = list(_check_files(folder, manifest, kinds))
     out.problems += _incomplete(manifest or Manifest())
     for facts in tasks:
-        if named or _has_rows(facts, folder) or _is_listed(facts, manifest):
-            out.tasks.append(_check_task(facts, folder))
+        there = _has_rows(facts, folder) or _is_listed(facts, manifest)
+        if not there and facts.name in expected and facts.name not in named and _only_from_users(facts):
+            out.tasks.append(TaskReport(facts.name, published=tuple(facts.row_counts(facts.eval_split)), missing=True))
+        elif there or facts.name in expected:
+            out.tasks.append(_check_task(facts, folder, (options or {}).get(facts.name, {})))
     if not out.tasks and not out.files:
         out.problems.append(f"{folder} holds no data of any task")
     return out
@@ -145,20 +161,28 @@ def _has_rows(facts: TaskFacts, folder: Path) -> bool:
     )
 
 
+def _only_from_users(facts: TaskFacts) -> bool:
+    return facts.credentialed or not facts.dataset_path
+
+
 def _is_listed(facts: TaskFacts, manifest: Manifest | None) -> bool:
     return manifest is not None and any(facts.name in entry.tasks for entry in manifest.entries.values())
 
 
-def _check_task(facts: TaskFacts, folder: Path) -> TaskReport:
+def _check_task(facts: TaskFacts, folder: Path, options: Mapping[str, str]) -> TaskReport:
     report = TaskReport(facts.name, published=tuple(facts.row_counts(facts.eval_split)))
     try:
-        data = load(facts, Source("folder", folder))
+        data = load(facts, Source("folder", folder), options=options)
     except DataError as error:
         report.problems.append(str(error).removeprefix(f"{facts.name}: "))
         return report
     report.rows, report.published = len(data.splits[data.eval_split]), tuple(facts.row_counts(data.eval_split))
     report.notes = [warning.removeprefix(f"{facts.name}: ") for warning in data.warnings]
-    if report.published and report.rows not in report.published:
+    chosen = {name: value for name, value in options.items() if value != facts.options[name].default}
+    if chosen:
+        told = ", ".join(f"{name}={value}" for name, value in chosen.items())
+        report.notes.append(f"rows are those of {told}; their number is not compared with the published one")
+    elif report.published and report.rows not in report.published:
         # `load` tells it as a warning, since it is no reason not to run.
         report.notes = [note for note in report.notes if not note.endswith("not comparable with published ones")]
         lost = ", ".join(f"{reason}: {count}" for reason, count in data.left_out.items())

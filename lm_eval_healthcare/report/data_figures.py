@@ -63,7 +63,9 @@ def draw(
                 folder.mkdir(parents=True, exist_ok=True)
                 figure.savefig(path, dpi=160)
             except OSError as error:
-                raise UserError(f"--figures {folder}: cannot write {path.name} ({error})") from error
+                raise UserError(
+                    f"--figures {folder}: cannot write {path.name} ({error}); give a folder that is yours"
+                ) from error
             made.append(path)
     return made
 

@@ -131,6 +131,16 @@ def test_export(tmp_path: Path, cli: Cli) -> None:
         (["describe", "medtext", "--data", "{}/none"], "expected 'hub', 'sample' or an existing folder"),
         (["describe", "medtext", "--data", "sample", "--tokenizer", "{}/none"], "--tokenizer"),
         (["describe", "medtext", "--data", "sample", "--metadata", "references"], "write key=value"),
+        (
+            ["describe", "mts_dialog", "--data", "sample", "--metadata", "subset=nonsense"],
+            "subset=nonsense: expected one",
+        ),
+        (["describe", "mts_dialog", "--data", "sample", "--metadata", "sbset=test1"], "did you mean 'subset'?"),
+        (
+            ["export", "mts_dialog", "--data", "sample", "--to", "{}", "--metadata", "sbset=test1"],
+            "unknown option 'sbset'",
+        ),
+        (["describe", "medtext", "--data", "sample", "--figures", "/proc/x"], "give a folder that is yours"),
         (["prepare", "medtext", "--from", "{}/none.csv", "--to", "{}"], "no such file"),
         (["export", "medtext", "--data", "sample", "--to", "{}", "--include_path", "{}/none"], "no such folder"),
     ],
@@ -141,6 +151,25 @@ def test_mistakes_are_told_in_one_message(tmp_path: Path, cli: Cli, arguments: l
     assert done.stderr.startswith("lm-eval-healthcare: ")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_options_from_the_environment(tmp_path: Path, cli: Cli) -> None:
+    """The sample has five rows in each of the two official test sets."""
+    environment = {"LM_EVAL_HEALTHCARE_SUBSET": "test1", "LM_EVAL_HEALTHCARE_DATA": "sample"}
+    described = cli("data", "describe", "mts_dialog", "--format", "json", env=environment)
+    assert json.loads(described.stdout)["mts_dialog"]["rows"] == 5, described.stderr
+    both = ["--metadata", "subset=official", "data=sample"]
+    assert (
+        json.loads(cli("data", "describe", "mts_dialog", "--format", "json", *both).stdout)["mts_dialog"]["rows"] == 10
+    )
+    exported = cli("data", "export", "mts_dialog", "--to", str(tmp_path), env=environment)
+    assert exported.returncode == 0, exported.stderr
+    assert len((tmp_path / "mts_dialog.prompts.jsonl").read_text("utf-8").splitlines()) == 5
+    verified = cli("data", "verify", str(rows_path()), "--tasks", "mts_dialog", env=environment)
+    assert "rows are those of subset=test1" in verified.stdout
+    for command in (["describe", "mts_dialog"], ["verify", str(rows_path())]):
+        misspelt = cli("data", *command, env={"LM_EVAL_HEALTHCARE_SBSET": "test1"})
+        assert (misspelt.returncode, "unknown environment variable" in misspelt.stderr) == (2, True)
 
 
 def test_help(cli: Cli) -> None:

@@ -26,10 +26,15 @@ def test_each_once_in_the_given_order() -> None:
     assert names("medtext,careqa_en", "careqa_en", " medtext ") == ["medtext", "careqa_en"]
 
 
+def test_whether_a_task_was_given_by_its_own_name() -> None:
+    found = {task.facts.name: task.named for task in select(["healthcare_open,medtext", "mmlu_*"], [tasks_path()])}
+    assert [name for name, named in found.items() if named] == ["medtext"]
+
+
 def test_unknown_names_are_told_with_the_nearest() -> None:
     with pytest.raises(DataError, match=r"task not found: careqa_eng; did you mean .*careqa_en"):
         names("careqa_eng")
-    with pytest.raises(DataError, match="task not found: nothing"):
+    with pytest.raises(DataError, match=r"task not found: nothing\*\. `lm-eval-healthcare list`"):
         names("nothing*")
 
 

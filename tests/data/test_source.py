@@ -299,3 +299,8 @@ def test_pubmedqa_from_the_hub_is_split_officially() -> None:
         data = load(FACTS["pubmedqa"], parse_source("hub"))
     assert len(data.splits["test"]) == 3
     assert (data.fewshot_split, len(data.splits["train"])) == ("train", 6)
+
+
+def test_an_option_that_is_not_allowed_is_told() -> None:
+    with pytest.raises(DataError, match=r"mts_dialog: subset=nonsense: expected one of auto, harness, official"):
+        load(FACTS["mts_dialog"], parse_source("sample"), options={"subset": "nonsense"})

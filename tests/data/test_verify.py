@@ -38,8 +38,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def check(folder: Path, *facts: TaskFacts, named: bool = False) -> Verified:
-    return verify(folder, facts or [CAREQA, FACTS["medtext"]], named)
+def check(folder: Path, *facts: TaskFacts, named: bool = False, **options: dict[str, str]) -> Verified:
+    names = [one.name for one in facts] if named else []
+    return verify(folder, facts or [CAREQA, FACTS["medtext"]], names, names, options)
 
 
 def problems(found: Verified) -> str:
@@ -160,6 +161,37 @@ def test_tasks_that_the_user_names_must_be_there(folder: Path) -> None:
     found = check(folder, CAREQA, FACTS["medtext"], named=True)
     assert not found.ok
     assert "no rows in" in problems(found)
+
+
+def test_a_users_own_files_may_be_missing_where_only_a_group_was_named(folder: Path) -> None:
+    own = FACTS["meddialog_raw_dialogues"]  # the hub has no copy
+    facts, names = [CAREQA, own, FACTS["mimic_repsum"]], ["careqa_en", own.name, "mimic_repsum"]
+    found = verify(folder, facts, expected=names, named=["careqa_en"])
+    assert found.ok
+    assert [(t.task, t.missing, t.rows) for t in found.tasks] == [
+        ("careqa_en", False, 12), (own.name, True, None), ("mimic_repsum", True, None),
+    ]  # fmt: skip
+    assert not verify(folder, facts, expected=names, named=names).ok
+    assert not verify(folder, [CAREQA, FACTS["medtext"]], expected=["careqa_en", "medtext"]).ok, "the hub has it"
+    assert [t.task for t in verify(folder, facts).tasks] == ["careqa_en"]
+    (folder / own.folder_name).mkdir()
+    (folder / own.folder_name / "test.jsonl").write_text('{"description": "x"}\n')
+    assert "column 'utterances' is missing" in problems(verify(folder, facts, expected=names))
+
+
+def test_options_choose_the_rows_that_are_looked_at(tmp_path: Path) -> None:
+    shutil.copytree(rows_path() / "mts_dialog", tmp_path / "mts_dialog")  # five rows in each official set
+    facts = FACTS["mts_dialog"]
+    assert "10 rows are scored" in problems(check(tmp_path, facts))
+    found = check(tmp_path, facts, mts_dialog={"subset": "test1", "section": "hidden"})
+    assert found.ok
+    assert found.tasks[0].rows == 5
+    assert found.tasks[0].notes == [
+        "rows are those of subset=test1; their number is not compared with the published one"
+    ]
+    assert "subset=nonsense: expected one of auto," in problems(
+        check(tmp_path, facts, mts_dialog={"subset": "nonsense"})
+    )
 
 
 def test_two_files_that_could_be_meant(folder: Path) -> None:
