@@ -33,6 +33,11 @@ def read_file(facts: TaskFacts, path: Path) -> list[dict[str, Any]]:
     return named(reader)(path) if reader else read_rows(path)
 
 
+def has_rows(facts: TaskFacts, folder: Path) -> bool:
+    """Say whether a data folder holds anything under the task's name, or the name that it shares with others."""
+    return any(_has_rows(name, facts, folder) for name in {facts.name, facts.folder_name})
+
+
 def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
     """Find a task's files below a data folder.
 

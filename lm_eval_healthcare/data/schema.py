@@ -58,12 +58,15 @@ def _parse_column(text: str, where: str) -> Column:
     return Column(text, match["kind"], optional, number.get("low"), number.get("high"), number.get("length"))
 
 
-def check_row(row: Mapping[str, Any], columns: Mapping[str, Column]) -> tuple[dict[str, Any], list[str]]:
+def check_row(
+    row: Mapping[str, Any], columns: Mapping[str, Column], quote: bool = True
+) -> tuple[dict[str, Any], list[str]]:
     """Check one row and bring its declared columns to their types.
 
     Args:
         row: A row as it was read; columns that are not declared pass through.
         columns: The declared columns.
+        quote: Whether messages may quote what a cell holds.
 
     Returns:
         The row with coerced values (text such as "3" from a CSV becomes 3, null in an optional text column becomes ""),
@@ -77,7 +80,7 @@ def check_row(row: Mapping[str, Any], columns: Mapping[str, Column]) -> tuple[di
             continue
         coerced, problem = _coerce(value, column)
         if problem:
-            problems.append(f"column '{name}': expected {column.text}, got {_show(value)}{problem}")
+            problems.append(f"column '{name}': expected {column.text}, got {_show(value, quote)}{problem}")
         else:
             _set(out, name, coerced)
     return out, problems
@@ -178,6 +181,8 @@ def _set(row: dict[str, Any], name: str, value: Any) -> None:
     row[last] = value
 
 
-def _show(value: Any) -> str:
+def _show(value: Any, quote: bool) -> str:
+    if not quote:
+        return "null" if value is None else type(value).__name__
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

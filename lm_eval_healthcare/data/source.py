@@ -186,7 +186,8 @@ def _prepare(facts: TaskFacts, raw: _Raw, options: Mapping[str, str], tolerant: 
     lost = 0
     examples = {*facts.fewshot_splits, *LOCAL_FEWSHOT_SPLITS} - {raw.scored}
     for split, parts in raw.parts.items():
-        scored = split not in examples
+        # A benchmark may have its examples in parts, such as `aci_train`.
+        scored = split == raw.scored or not examples & {split, split.rpartition("_")[2]}
         if not scored and not facts.prepare and tolerant:
             checked[split] = parts[0][1]  # may be large: checked when examples are asked for
             continue

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_VALUES = 40
 _MOST_METRICS = 40
+_LONGEST_NAME = 60
 
 
 class ScoredDocument(dict):
@@ -115,4 +116,4 @@ def table(cells: Iterable[Cell], values: Mapping[str, Sequence[float]]) -> dict[
 def _slug(value: str) -> str:
     """Letters and digits of any script, accents taken off, everything else as one underscore."""
     plain = "".join(c for c in unicodedata.normalize("NFKD", value.lower()) if not unicodedata.combining(c))
-    return re.sub(r"[\W_]+", "_", plain).strip("_") or "unknown"
+    return re.sub(r"[\W_]+", "_", plain).strip("_")[:_LONGEST_NAME] or "unknown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval.tasks._yaml_loader import load_yaml
 
-from lm_eval_healthcare.harness.manager import build_task_manager, leaves, needs_harness_index
+from lm_eval_healthcare.harness.manager import (
+    build_task_manager,
+    leave_out_without_rows,
+    leaves,
+    needs_harness_index,
+)
 from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options, unknown_variables
 from lm_eval_healthcare.harness.task import HealthcareTask
 
@@ -58,6 +64,11 @@ def check(
         manager = build_task_manager(list(include_path), metadata, include_defaults=True)
     known = [name for name in names if manager.match_tasks([name])]
     problems += unknown_options(metadata, strict=not needs_harness_index(known, alone))
+    reports: list[TaskReport] = []
+    with contextlib.suppress(ValueError):  # a folder that is not there is told by every task
+        left_out = leave_out_without_rows(manager, known, Options.from_metadata(metadata).data)
+        told = "not part of this run: its rows can only come from your own files (--metadata data=FOLDER)"
+        reports = [TaskReport(name, warnings=[told]) for name in left_out]
     tasks: dict[str, None] = {}
     for name in names:
         matches = manager.match_tasks([name])
@@ -68,7 +79,7 @@ def check(
     level = log.level
     log.setLevel(logging.ERROR)  # warnings are in the reports
     try:
-        return [_check_task(name, manager, num_fewshot) for name in tasks], problems
+        return [_check_task(name, manager, num_fewshot) for name in tasks] + reports, problems
     finally:
         log.setLevel(level)
 

@@ -26,6 +26,8 @@ class ClassificationTask(MultipleChoiceTask):
     taken of all pairs. A document without a usable log-likelihood has NaN for its prediction and is not scored.
     """
 
+    METRICS = (*MultipleChoiceTask.METRICS, F1_MACRO, F1_MICRO)
+
     def _metric_list(self) -> list[dict[str, Any]]:
         return [
             {**entry, "aggregation": entry["metric"]} if entry["metric"] in _OVER_CLASSES else entry

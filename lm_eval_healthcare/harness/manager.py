@@ -12,10 +12,14 @@ from lm_eval.tasks import TaskManager
 
 from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
+from lm_eval_healthcare.data.folder import has_rows
+from lm_eval_healthcare.data.source import parse_source
 from lm_eval_healthcare.harness.options import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+logger = logging.getLogger(__name__)
 
 _WILDCARDS = frozenset("*?[")
 _PACK_PREFIX = "healthcare"
@@ -101,10 +105,10 @@ def _quiet_overrides() -> Iterator[None]:
 
 
 def leave_out_without_rows(manager: TaskManager, names: Sequence[str], data: str) -> list[str]:
-    """Take tasks out of groups and tags whose rows can only come from the user's own files, if no folder is given.
+    """Take tasks out of groups and tags whose rows can only come from the user's own files, if those are not there.
 
     Such a task stays if the user names it: then its error says what to do. A group or a tag that it belongs to would
-    otherwise never run without a data folder.
+    otherwise never run without these files.
 
     Args:
         manager: The manager that will load the tasks; its groups and tags are changed.
@@ -114,10 +118,10 @@ def leave_out_without_rows(manager: TaskManager, names: Sequence[str], data: str
     Returns:
         The names that were left out.
     """
-    if data != "hub":
-        return []
+    folder = parse_source(data).folder
     tasks = [facts_from_config(entry.config) for entry in catalogue(tasks_path()) if entry.kind == "task"]
-    without = {facts.name for facts in tasks if facts.credentialed or not facts.dataset_path} - set(names)
+    own = [facts for facts in tasks if facts.credentialed or not facts.dataset_path]
+    without = {facts.name for facts in own if folder is None or not has_rows(facts, folder)} - set(names)
     asked = set(leaves(manager, [match for name in names for match in manager.match_tasks([name])]))
     out = sorted(without & asked)
     for entry in manager.task_index.values() if out else ():
@@ -127,6 +131,39 @@ def leave_out_without_rows(manager: TaskManager, names: Sequence[str], data: str
         elif entry.yaml_path is None:
             entry.tags = entry.tags - set(out)
     return out
+
+
+def without_overlap(manager: TaskManager, names: Sequence[str]) -> list[str]:
+    """Return names that ask for the same tasks, each once, since the harness refuses a task that it is given twice.
+
+    Groups stay as they are, but for one whose tasks are all in another; what a group holds is taken out of tags, and
+    single tasks.
+
+    Args:
+        manager: The manager that will load the tasks.
+        names: Names or patterns as the user gave them; names of YAML files stay.
+    """
+    matched = list(
+        dict.fromkeys(m for name in names for m in ([name] if name.endswith(".yaml") else manager.match_tasks([name])))
+    )
+    members = {name: set(leaves(manager, [name])) for name in matched if _is_group(manager, name)}
+    inside = {a for a in members for b in members if a != b and (members[a] < members[b])}
+    kept = [name for name in members if name not in inside]
+    if inside:
+        logger.info("%s: part of another group that is run", ", ".join(sorted(inside)))
+    taken = {leaf for name in kept for leaf in members[name]}
+    out: list[str] = []
+    for name in matched:
+        own = [] if name in members else [leaf for leaf in leaves(manager, [name]) if leaf not in taken]
+        whole = name in kept or own == list(leaves(manager, [name]))
+        out += [name] if whole and name not in inside else own
+        taken |= set(own)
+    return list(dict.fromkeys(out))
+
+
+def _is_group(manager: TaskManager, name: str) -> bool:
+    entry = manager.task_index.get(name)
+    return entry is not None and isinstance((entry.cfg or {}).get("task"), list)
 
 
 def leaves(manager: TaskManager, names: Iterable[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_healthcare.harness import choices, requests
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
 from lm_eval_healthcare.harness.lettered import count_faulty_options
+from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.scoring.documents import NAN_LOGLIKELIHOOD
@@ -46,8 +47,17 @@ class MultipleChoiceTask(HealthcareTask):
     def _look_at_questions(self) -> None:
         self.reasons += count_faulty_options(self)
 
+    METRICS: tuple[str, ...] = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")
+
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
-        return [entry["metric"] for entry in config.get("metric_list") or [{"metric": "acc"}]]
+        names = [entry["metric"] for entry in config.get("metric_list") or [{"metric": "acc"}]]
+        strange = [name for name in names if name not in self.METRICS]
+        if strange:
+            raise OptionError(
+                f"{self.facts.name}: metric_list names {', '.join(strange)}, which this kind of task cannot score one "
+                f"document at a time; choose from {', '.join(self.METRICS)}"
+            )
+        return names
 
     def _metric_list(self) -> list[dict[str, Any]]:
         out: list[dict[str, Any]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,7 @@ class Options:
         ):
             if getattr(options, name) not in allowed:
                 raise OptionError(f"{name}={getattr(options, name)}: expected one of {', '.join(allowed)}")
-        if not options.fewshot_holdout.isdecimal():
+        if not re.fullmatch("[0-9]+", options.fewshot_holdout):
             raise OptionError(f"fewshot_holdout={options.fewshot_holdout}: expected a number of rows, such as 32")
         return options
 

@@ -5,21 +5,26 @@ The texts are replaced after they have been scored, in what the harness logs: do
 
 from __future__ import annotations
 
-import argparse
+import contextlib
+import io
 import ipaddress
+import logging
 import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import yaml
+from lm_eval._cli import HarnessCLI
+from lm_eval.api.model import CacheHook
+from lm_eval.config.evaluate_config import EvaluatorConfig
 
+from lm_eval_healthcare.harness import requests
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.rows import answer_key, by_document
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lm_eval.api.instance import Instance
 
@@ -31,11 +36,16 @@ HIDDEN_ROW = "hidden_row"
 # Model types of the harness that talk to a company's servers unless they are given another address.
 _REMOTE_MODELS = re.compile(r"^(?:openai|azure-openai|anthropic|litellm|textsynth|watsonx)", re.IGNORECASE)
 _LOCAL_SUFFIXES = (".local", ".localdomain", ".lan", ".internal", ".intranet", ".home.arpa")
-_PUSHES = re.compile(r"push_(?:results|samples)_to_hub['\"]?\s*[=:]\s*['\"]?(?:true|1|yes)", re.IGNORECASE)
+_REMOTE_MODULES = frozenset(
+    {"anthropic_llms", "api_models", "ibm_watsonx_ai", "litellm_llms", "openai_completions", "textsynth"}
+)
+_GUARDED = "credentialed_"
+_OURS = ("choice_loglikelihood", "answer_loglikelihood")
+_quiet: set[str] = set()
 
 
 def refuse_to_leave(facts: TaskFacts, options: Options, metadata: Mapping[str, Any]) -> None:
-    """Refuse a run that would take credentialed data off this machine or network.
+    """Refuse a command that would take credentialed data off this machine or network.
 
     Args:
         facts: The task; anything but credentialed data may go anywhere.
@@ -47,25 +57,76 @@ def refuse_to_leave(facts: TaskFacts, options: Options, metadata: Mapping[str, A
     """
     if not facts.credentialed:
         return
-    given = _command(sys.argv)
-    if _PUSHES.search(given["hf_hub_log_args"]):
+    given = destinations(sys.argv)
+    pushed = sorted(key for key, value in (given.get("hf_hub_log_args") or {}).items() if "push_" in key and value)
+    if pushed:
         raise OptionError(
             f"{facts.name}: results and samples of credentialed data are not pushed to a hub; leave out "
-            "push_results_to_hub and push_samples_to_hub in --hf_hub_log_args"
+            f"{' and '.join(pushed)} in --hf_hub_log_args"
         )
     for flag in ("wandb_args", "trackio_args"):
-        if given[flag]:
+        if given.get(flag):
             raise OptionError(
                 f"{facts.name}: samples of credentialed data are not logged elsewhere; leave out --{flag}"
             )
-    url = str(metadata.get("base_url") or "")
-    remote = not is_near(url) if url else bool(_REMOTE_MODELS.match(given["model"]))
-    if remote and options.send_text != "yes":
+    if given.get("write_out") and options.keep_text != "yes":
         raise OptionError(
-            f"{facts.name}: the model at {url or given['model']} is not on this machine or network, and the texts of "
-            "credentialed data may not be sent there. Use a local model, or send_text=yes if your agreement for the "
-            "data allows it."
+            f"{facts.name}: --write_out prints prompts, and texts of credentialed data are not put into logs; leave it "
+            "out, or set keep_text=yes"
         )
+    url = str(metadata.get("base_url") or "")
+    model = str(given.get("model") or "")
+    if options.send_text != "yes" and (not is_near(url) if url else bool(_REMOTE_MODELS.match(model))):
+        raise OptionError(_remote(facts.name, url or model))
+
+
+def guarded(request_type: str) -> str:
+    """Return the request type that asks the same as `request_type`, but of no model outside this network.
+
+    It has the model in hand, whatever way it was made, and keeps the harness's cache of replies out of it.
+    """
+    return f"{_GUARDED}{request_type}"
+
+
+def _answer_guarded(request_type: str) -> Callable[[Any, list[Instance]], list[Any]]:
+    def answer(lm: Any, instances: list[Instance]) -> list[Any]:
+        """Ask a model about credentialed data, if it is on this machine or network; nothing is cached."""
+        module = type(lm).__module__.rpartition(".")[2]
+        url = str(getattr(lm, "base_url", "") or "")
+        if not is_near(url) if url else module in _REMOTE_MODULES:
+            raise OptionError(_remote(str(instances[0].task_name), url or type(lm).__name__))
+        hook, lm.cache_hook = lm.cache_hook, CacheHook(None)
+        try:
+            return getattr(lm, request_type)(instances)
+        finally:
+            lm.cache_hook = hook
+
+    return answer
+
+
+for _name in ("generate_until", "loglikelihood", "loglikelihood_rolling", *_OURS):
+    requests.register(guarded(_name), _answer_guarded(_name))
+
+
+def _remote(task: str, where: str) -> str:
+    return (
+        f"{task}: the model at {where} is not on this machine or network, and the texts of credentialed data may not "
+        "be sent there. Use a local model, or send_text=yes if your agreement for the data allows it."
+    )
+
+
+def no_write_out(task: str) -> None:
+    """Keep the harness's `write_out` from printing the texts of a task, however it was asked for."""
+    logger = logging.getLogger("lm_eval.evaluator_utils")
+
+    def hide_texts(record: logging.LogRecord) -> bool:
+        if record.funcName == "print_writeout" and task in record.getMessage():
+            record.msg, record.args = f"{task}: {HIDDEN}", ()
+        return True
+
+    if task not in _quiet:
+        _quiet.add(task)
+        logger.addFilter(hide_texts)
 
 
 def is_near(url: str) -> bool:
@@ -79,7 +140,7 @@ def is_near(url: str) -> bool:
 
 
 def hide(
-    instances: Sequence[Instance], filters: Sequence[str], scores: Mapping[str, dict[str, Any]], kept: Sequence[str]
+    instances: Sequence[Instance], filters: Sequence[str], scores: Mapping[str, dict[str, Any]]
 ) -> tuple[dict[int, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Put placeholders where texts would be logged.
 
@@ -87,13 +148,12 @@ def hide(
         instances: A task's answered requests; documents, prompts and replies are replaced in place.
         filters: The filters whose results are logged.
         scores: Scores by `answer_key` of document and answers.
-        kept: Columns by which scores are reported; they stay.
 
     Returns:
         The placeholder of each document by its number, and the scores by the keys of placeholders.
     """
     documents = {instance.doc_id: instance.doc for instance in instances}
-    shown = {number: hidden_document(doc, number, kept) for number, doc in documents.items()}
+    shown = {number: hidden_document(number) for number in documents}
     found = {}
     for name in filters:
         for number, (doc, results) in zip(documents, by_document(instances, name), strict=True):
@@ -119,31 +179,30 @@ def hidden(value: Any) -> Any:
     return value
 
 
-def hidden_document(doc: Mapping[str, Any], doc_id: int, kept: Sequence[str]) -> dict[str, Any]:
-    """Return what is logged in place of a document: its number, and the columns that scores are reported by."""
-    return {HIDDEN_ROW: doc_id, "text": HIDDEN, **{column: doc[column] for column in kept if column in doc}}
+def hidden_document(doc_id: int) -> dict[str, Any]:
+    """Return what is logged in place of a document: its number, and nothing that its rows hold."""
+    return {HIDDEN_ROW: doc_id, "text": HIDDEN}
 
 
-def _command(argv: Sequence[str]) -> dict[str, str]:
-    """Return, as text, what the process's command says about where things go."""
-    flags = ("hf_hub_log_args", "wandb_args", "trackio_args", "model")
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
-    for flag in (*flags, "config"):
-        parser.add_argument(f"--{flag}", *{"model": ["-M"], "config": ["-C"]}.get(flag, []), nargs="*", action="append")
-    found: dict[str, Any] = {}
+def destinations(argv: Sequence[str]) -> dict[str, Any]:
+    """Return what the harness's own command says about where things go, read as the harness reads it.
+
+    Args:
+        argv: The process's arguments, the program first.
+
+    Returns:
+        What was given, by name; nothing if this is another program.
+    """
+    if Path(argv[0]).stem not in ("lm_eval", "lm-eval", "__main__"):
+        return {}
+    before, quiet = sys.argv, io.StringIO()
     try:
-        found = {key: value for key, value in vars(parser.parse_known_args(list(argv[1:]))[0]).items() if value}
-        if "config" in found:
-            content = yaml.safe_load(Path(found.pop("config")[-1][0]).read_text(encoding="utf-8"))
-            found = {**(content if isinstance(content, dict) else {}), **found}
-    except (argparse.ArgumentError, OSError, IndexError, ValueError, yaml.YAMLError):
-        pass  # the harness says what is wrong with its command
-    return {flag: _flat(found.get(flag)) for flag in flags}
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{key}={item}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return ",".join(_flat(item) for item in value)
-    return "" if value is None else str(value)
+        sys.argv = list(argv)
+        with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+            args = HarnessCLI().parse_args()
+            file = EvaluatorConfig.load_yaml_config(args.config) if getattr(args, "config", None) else {}
+    except (Exception, SystemExit):  # the harness ends at the same fault
+        return {}
+    finally:
+        sys.argv = before
+    return {**file, **{key: value for key, value in vars(args).items() if value}}

@@ -16,7 +16,7 @@ from lm_eval.loggers.utils import add_env_info, get_git_commit_hash
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.source import TaskData
 from lm_eval_healthcare.harness.command_line import refuse_unwritable
-from lm_eval_healthcare.harness.manager import build_task_manager, leaves
+from lm_eval_healthcare.harness.manager import build_task_manager, leaves, without_overlap
 from lm_eval_healthcare.scoring.answers import SavedRequest, SavedRun, read_run, same_documents
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _load(saved: SavedRun, metadata: dict[str, Any], include_path: Sequence[str]
     if unknown:
         raise DataError(f"the tasks {', '.join(unknown)} are not the pack's; name their folder with --include_path")
     asked = [name for name in arguments.get("tasks") or [] if set(leaves(manager, [name])) <= set(saved.tasks)]
-    loaded = manager.load([*asked, *sorted(set(saved.tasks) - set(leaves(manager, asked)))])
+    loaded = manager.load(without_overlap(manager, [*asked, *sorted(set(saved.tasks) - set(leaves(manager, asked)))]))
     for name, task in loaded["tasks"].items():
         task.config.num_fewshot = recorded.get(name, {}).get("num_fewshot") or 0
         used = recorded.get(name, {}).get("generation_kwargs")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import lm_eval_healthcare
 from lm_eval_healthcare.harness.command_line import arguments_of_command
 from lm_eval_healthcare.harness.ranks import from_first
-from lm_eval_healthcare.scoring.answers import SavedRequest, answers_file, write_answers, write_run
+from lm_eval_healthcare.scoring.answers import SavedRequest, answers_file, mark_deleted, write_answers, write_run
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -163,6 +163,8 @@ def discard(run: Run | None, task: HealthcareTask) -> None:
         return
     try:
         answers_file(run.folder, task.task_name, task.rank).unlink(missing_ok=True)
+        if task.rank == 0:
+            mark_deleted(run.folder, task.task_name)
     except OSError as error:
         logger.error(
             "answers of %s hold texts of credentialed data and could not be deleted: %s", task.task_name, error

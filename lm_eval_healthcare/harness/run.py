@@ -29,6 +29,7 @@ from lm_eval_healthcare.harness.manager import (
     leave_out_without_rows,
     needs_harness_index,
     user_folders,
+    without_overlap,
 )
 from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options, unknown_variables
 from lm_eval_healthcare.harness.task import HealthcareTask
@@ -87,15 +88,10 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
         with contextlib.redirect_stdout(io.StringIO()):  # from_cli prints a --config file; it will do so again
             config = EvaluatorConfig.from_cli(args)
         names = split_names(config.tasks)
-        args.tasks = ",".join(names)
         manager = _manager(names, args.include_path, config.metadata or {})
         _refuse_unknown_options(config, names, manager)
-        left_out = leave_out_without_rows(manager, names, Options.from_metadata(config.metadata).data)
-        if left_out:
-            logger.warning(
-                "left out, since their rows can only come from your own files (--metadata data=FOLDER): %s",
-                ", ".join(left_out),
-            )
+        names = _runnable(manager, names, config.metadata or {})
+        args.tasks = ",".join(names)
         loaded = preload(manager, names, config.num_fewshot)
         _check_selection(config, loaded)
         if config.samples:  # the harness numbers selected rows in their own order, and labels them in the given one
@@ -151,6 +147,22 @@ def preload(manager: TaskManager, names: Sequence[str], num_fewshot: int | None 
     load = manager.load
     manager.load = lambda tasks: loaded if tasks == matched else load(tasks)
     return loaded["tasks"]
+
+
+def _runnable(manager: TaskManager, names: Sequence[str], metadata: dict[str, Any]) -> list[str]:
+    """Return what is run of what was asked for: each task once, and of groups only those whose rows can be had."""
+    missing = [name for name in names if not name.endswith(".yaml") and not manager.match_tasks([name])]
+    if missing:
+        raise ValueError(
+            f"tasks not found: {', '.join(missing)}; `lm-eval-healthcare list` shows the pack's, `lm-eval ls tasks` all"
+        )
+    left_out = leave_out_without_rows(manager, names, Options.from_metadata(metadata).data)
+    if left_out:
+        logger.warning(
+            "left out, since their rows can only come from your own files (--metadata data=FOLDER): %s",
+            ", ".join(left_out),
+        )
+    return without_overlap(manager, names)
 
 
 def _manager(names: Sequence[str], folders: Sequence[str], metadata: dict[str, Any]) -> TaskManager:

@@ -12,7 +12,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_healthcare.data import source
 from lm_eval_healthcare.data.catalogue import CHANGES, SECTION, facts_from_config
-from lm_eval_healthcare.harness import aggregation, breakdown, privacy, replay, rescue
+from lm_eval_healthcare.harness import aggregation, breakdown, privacy, replay, requests, rescue
 from lm_eval_healthcare.harness.logs import join_harness_log
 from lm_eval_healthcare.harness.options import OptionError, Options, task_options, unknown_options
 from lm_eval_healthcare.harness.prompts import apply_prompt, own_keys
@@ -54,6 +54,10 @@ class HealthcareTask(ConfigurableTask):
         self.options = Options.from_metadata(metadata)
         self.own_options = task_options(self.facts, metadata)
         privacy.refuse_to_leave(self.facts, self.options, metadata)
+        if self.facts.credentialed:
+            requests.install()
+        if self.private:
+            privacy.no_write_out(self.facts.name)
         for message in unknown_options(metadata, strict=False):
             logger.warning("%s: %s", self.facts.name, message)
         for key in ("class", SECTION, CHANGES):
@@ -77,7 +81,7 @@ class HealthcareTask(ConfigurableTask):
         config["process_results"] = "lm_eval_healthcare"
         super().__init__(config=config)
         self._add_breakdown_metrics()
-        if self.config.num_fewshot:
+        if self.config.num_fewshot and not self.replaying:
             self.prepare_fewshot(self.config.num_fewshot)
 
     def _refuse_what_is_replaced(self, own: set[str]) -> None:
@@ -220,6 +224,9 @@ class HealthcareTask(ConfigurableTask):
                 )
                 for place, saved in replay.in_places(self._saved)
             ]
+        if self.facts.credentialed and self.options.send_text == "no" and world_size == 1:
+            for instance in self._instances or []:
+                instance.request_type = privacy.guarded(instance.request_type)
         self._run = rescue.join_run(self)
         self._look_at_questions()
 
@@ -240,9 +247,7 @@ class HealthcareTask(ConfigurableTask):
         if "bypass" not in self._metric_fn_list:
             self._score_filtered(filters)
         if self.private:
-            self._hidden, self._scores = privacy.hide(
-                self._instances or [], filters, self._scores, self.facts.breakdown
-            )
+            self._hidden, self._scores = privacy.hide(self._instances or [], filters, self._scores)
             rescue.discard(self._run, self)
 
     def _score_filtered(self, filters: Sequence[str]) -> None:
@@ -314,7 +319,8 @@ class HealthcareTask(ConfigurableTask):
         return self.metric_names[:1]
 
     def _add_breakdown_metrics(self) -> None:
-        columns = [column for column in self.facts.breakdown if column in self.features]
+        # Values of a category become names of metrics: no text of credentialed data may be one.
+        columns = [column for column in self.facts.breakdown if column in self.features and not self.facts.credentialed]
         values = {column: self.task_docs[column] for column in columns}
         self._every_cell = breakdown.cells(self._broken_down(), columns, values)
         self._cells = breakdown.as_metrics(self._every_cell)
@@ -332,7 +338,7 @@ class HealthcareTask(ConfigurableTask):
         self.metric_errors = {name: error for _, errors, _ in ranks for name, error in errors.items()}
         values = {cell.key: [v for *_, found in ranks for v in found[cell.key]] for cell in self._every_cell}
         held = [cell for cell in self._every_cell if values[cell.key]]
-        self._cells = breakdown.as_metrics(held)
+        self._cells = [cell for cell in held if cell.key in self._aggregation_list]
         self.breakdown = breakdown.table(held, values)
         self.reasons.update(self._data.left_out if self._data is not None else {})
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RUN_FILE = "run.json"
+DELETED = "deleted_answers"
 FORMAT = "lm_eval_healthcare answers 1"
 _RANK = re.compile(r"^(?P<task>.+?)(?:\.rank\d+)?$")
 
@@ -96,6 +97,12 @@ def write_answers(
     return path
 
 
+def mark_deleted(folder: Path, task: str) -> None:
+    """Write into `run.json` that the answers of a task were deleted after they had been scored."""
+    run = _parse((folder / RUN_FILE).read_text("utf-8"), str(folder / RUN_FILE))
+    write_run(folder, {**run, DELETED: sorted({*run.get(DELETED, []), task})})
+
+
 def read_run(folder: Path, partial: bool = False) -> SavedRun:
     """Read a folder of saved answers.
 
@@ -128,7 +135,13 @@ def read_run(folder: Path, partial: bool = False) -> SavedRun:
     for requests in saved.tasks.values():
         requests.sort(key=lambda request: (request.doc_id, request.idx))
     if not saved.tasks:
-        raise DataError(f"{folder}: {RUN_FILE} is there, but no task's answers; the run ended before they were saved")
+        deleted = saved.run.get(DELETED)
+        why = (
+            f"those of {', '.join(deleted)} were deleted once scored, as credentialed texts are unless keep_text=yes"
+            if deleted
+            else "the run ended before they were saved"
+        )
+        raise DataError(f"{folder}: {RUN_FILE} is there, but no task's answers; {why}")
     return saved
 
 
@@ -139,7 +152,8 @@ def _stem(task: str, rank: int) -> str:
 
 def _refuse_incomplete(saved: SavedRun, found: set[str]) -> None:
     ranks = range(int(saved.run.get("world_size") or 1))
-    wanted = {_stem(task, rank) for task in saved.run.get("tasks", {}) for rank in ranks}
+    kept = set(saved.run.get("tasks", {})) - set(saved.run.get(DELETED, []))
+    wanted = {_stem(task, rank) for task in kept for rank in ranks}
     if wanted - found and found:
         raise DataError(
             f"{saved.folder}: the answers in {', '.join(sorted(wanted - found))} are missing; the run ended before "

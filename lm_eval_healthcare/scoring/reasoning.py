@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CUT_REASONING = "cut_reasoning"
-_TAG = re.compile(r"<(?P<close>/?)think(?:ing)?>", re.IGNORECASE | re.ASCII)
-_OPEN_AT_THE_END = re.compile(r"<think(?:ing)?>\s*$", re.IGNORECASE | re.ASCII)
+_WORD = r"(?:seed:)?(?:think(?:ing)?|thought|reasoning)"
+# Also as some models write them: [THINK], \u25c1think\u25b7, <|begin_of_thought|>.
+_OPEN = rf"<{_WORD}>|\[think\]|\u25c1think\u25b7|<\|begin_of_thought\|>"
+_CLOSE = rf"</{_WORD}>|\[/think\]|\u25c1/think\u25b7|<\|end_of_thought\|>"
+_TAG = re.compile(rf"(?P<close>{_CLOSE})|{_OPEN}", re.IGNORECASE | re.ASCII)
+_OPEN_AT_THE_END = re.compile(rf"(?:{_OPEN})\s*\Z", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ def opens_reasoning(prompt: str) -> bool:
 
 
 def without_reasoning(reply: str, begun: bool = False) -> Answer:
-    """Take `<think>...</think>` (and `<thinking>`) out of a reply, in one pass.
+    """Take `<think>...</think>`, and what other models write in its place, out of a reply, in one pass.
 
     A block that is closed is taken out wherever it stands. A closing tag that nothing opened ends reasoning that began
     before the reply. An opening tag at the beginning of the reply that is never closed means that the reply was cut

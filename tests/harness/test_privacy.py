@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import logging
 import stat
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lm_eval import simple_evaluate
 
-from lm_eval_healthcare import task_manager
+from lm_eval_healthcare import task_manager, tasks_path
 from lm_eval_healthcare.data.files import DataError, read_rows
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.privacy import is_near
 from lm_eval_healthcare.sample import rows_path
 from scripted import ScriptedModel, evaluate
+from support import write_jsonl
 
 COURSE, REPORT = "mimic_hospital_course", "mimic_repsum"
 REPLIES = [f"The patient number {n} was treated and went home in good condition." for n in range(8)]
@@ -105,6 +110,11 @@ def load(**metadata: Any) -> Any:
         (["--hf_hub_log_args", "hub_results_org=me,push_samples_to_hub=True"], "not pushed to a hub"),
         (["--hf_hub_log_args", "hub_results_org=me", "push_results_to_hub=True"], "not pushed to a hub"),
         (['--hf_hub_log_args={"push_results_to_hub": true}'], "not pushed to a hub"),
+        (["--hf_hub_log_args", "push_samples_to_hub=on"], "not pushed to a hub"),
+        (["--hf_hub_log", "push_samples_to_hub=True"], "not pushed to a hub"),
+        (["--wandb_a", "project=x"], "leave out --wandb_args"),
+        (["--write_out"], "leave it out, or set keep_text=yes"),
+        (["-w"], "leave it out, or set keep_text=yes"),
         (["--wandb_args", "project=x"], "leave out --wandb_args"),
         (["--trackio_args", "project=x"], "leave out --trackio_args"),
         (["--model", "openai-chat-completions"], "not on this machine or network"),
@@ -149,3 +159,111 @@ def test_a_model_behind_an_address() -> None:
 )
 def test_which_addresses_are_near(url: str, near: bool) -> None:
     assert is_near(url) is near
+
+
+def test_no_push_is_no_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sys, "argv", ["lm_eval", "run", "--hf_hub_log_args", "push_samples_to_hub=False,public_repo=True"]
+    )
+    load()
+
+
+def test_write_out_of_the_python_interface_prints_no_text(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        evaluate(COURSE, ScriptedModel(REPLIES), write_out=True)
+    assert f"{COURSE}: (text of a credentialed data set" in caplog.text
+    assert [text for text in texts_of_rows() if text in caplog.text] == []
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        evaluate("careqa_open", ScriptedModel(["x"]), write_out=True)
+    assert "context prompt" in caplog.text
+
+
+class Server:
+    """A completion server on this machine that remembers what it was sent."""
+
+    def __enter__(self) -> Server:
+        received = self.received = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                received.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                body = json.dumps({"choices": [{"index": 0, "text": "A reply."}]}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1/completions"
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_a_model_made_in_python_is_looked_at_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+
+    with Server() as server:
+        model = LocalCompletionsAPI(base_url=server.url, model="m", tokenizer_backend=None, tokenized_requests=False)
+        out = evaluate(COURSE, model, limit=2)
+        assert out["results"][COURSE]["empty_prediction,none"] == 0.0
+        assert len(server.received) == 2
+        monkeypatch.setattr(model, "base_url", "https://api.example.com/v1/completions")
+        with pytest.raises(OptionError, match=r"api\.example\.com"):
+            evaluate(COURSE, model, limit=2)
+        assert len(server.received) == 2
+
+
+def test_the_cache_of_replies_holds_none(tmp_path: Path) -> None:
+    class Caching(ScriptedModel):
+        def generate_until(self, requests: list[Any]) -> list[Any]:
+            for request, reply in zip(requests, answers := super().generate_until(requests), strict=True):
+                self.cache_hook.add_partial("generate_until", request.args, reply)
+            return answers
+
+    for task, kept in ((COURSE, False), ("careqa_open", True)):
+        out = evaluate(task, Caching(["SECRET-REPLY"]), limit=2, use_cache=str(tmp_path / task))
+        assert out["results"][task]
+        files = [file.read_bytes() for file in tmp_path.glob(f"{task}*")]
+        assert any(b"SECRET-REPLY" in content for content in files) is kept
+
+
+def test_no_category_of_a_users_own_names_a_text(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        f"include: {tasks_path() / 'mimic' / 'mimic_hospital_course.yaml'}\ntask: mine\n"
+        "healthcare_changes: {breakdown: [target_text]}\n",
+        encoding="utf-8",
+    )
+    manager = task_manager(str(tmp_path), {"data": "sample", "answers": "off"}, include_defaults=False)
+    out = simple_evaluate(ScriptedModel(REPLIES), tasks=["mine"], task_manager=manager)
+    assert [text for text in texts_of_rows() if text in json.dumps(out, default=str, ensure_ascii=False)] == []
+
+
+def test_faults_of_rows_are_told_without_their_content(tmp_path: Path) -> None:
+    row = {"extractive_notes_summ": ["Mr Invented of 5 Elm Street"], "target_text": "x"}
+    write_jsonl(tmp_path / "mimic.jsonl", [row])
+    with pytest.raises(DataError, match=r"expected str\?, got list") as caught:
+        task_manager(metadata={"data": str(tmp_path)}, include_defaults=False).load([COURSE])
+    assert "Elm Street" not in str(caught.value)
+
+
+def test_scoring_again_what_was_not_deleted(tmp_path: Path, cli: Any) -> None:
+    manager = task_manager(
+        metadata={"data": "sample", "answers": str(tmp_path), "metrics": "bleu"}, include_defaults=False
+    )
+    simple_evaluate(ScriptedModel(["an answer"]), tasks=[COURSE, "careqa_open"], task_manager=manager)
+    (folder,) = tmp_path.iterdir()
+    assert json.loads((folder / "run.json").read_text())["deleted_answers"] == [COURSE]
+    done = cli("score", str(folder), "-o", str(tmp_path / "again"))
+    assert done.returncode == 0, done.stderr
+    (folder / "careqa_open.jsonl").unlink()
+    done = cli("score", str(folder), "--partial", "-o", str(tmp_path / "again"))
+    assert done.returncode == 2
+    assert "were deleted once scored" in done.stderr

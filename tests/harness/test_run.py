@@ -146,7 +146,6 @@ SAMPLE = ["--tasks", "careqa_open", "--metadata", "data=sample"]
         (["--tasks", "careqa_open", "--metadata", "prompt=x"], "prompt=x: expected one of harness, pack"),
         (["--tasks", "careqa_open", "--metadata", "data=sample", "--num_fewshot", "3"], "num_fewshot=3"),
         (["--tasks", "careqa_open", "--include_path", "/no/such/folder"], "no such folder"),
-        (["--tasks", "careqa_en,healthcare_mcqa", "--metadata", "data=sample"], "Duplicate task 'careqa_en'"),
         (["--tasks", "careqa_open", "--metadata", "data=sample", "--log_samples"], "--output_path"),
         (["--tasks", "careqa_open", "--metadata", "data="], "data= is empty"),
         (["--tasks", "careqa_open", "--metadata", "data=~nobody_at_all/x"], "expected 'hub', 'sample' or an existing"),

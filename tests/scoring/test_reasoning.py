@@ -23,6 +23,11 @@ MORE = [
     ("<think>a</think>Write <think> to think.", "Write <think> to think.", False),
     ("  Gout.  ", "  Gout.  ", False),
     ("<thinker>Gout.", "<thinker>Gout.", False),
+    ("<thought>a</thought>Gout.", "Gout.", False),
+    ("[THINK]a[/THINK]Gout.", "Gout.", False),
+    ("◁think▷a◁/think▷Gout.", "Gout.", False),
+    ("<|begin_of_thought|>a<|end_of_thought|>\n\nGout.", "Gout.", False),
+    ("<seed:think>a</seed:think>Gout.", "Gout.", False),
     ("", "", False),
 ]
 
