@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SCORED = "test"
 TESTS = ("test1", "test2", "test3")
+CORPORA = ("aci", "virtassist", "virtscribe")
 OWN = "own"  # rows of a plain `test` file, of which nothing is known
 NO_HEADING = "note_without_headings"
 
@@ -60,29 +62,37 @@ def documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[s
     """Merge the three test sets, and divide the notes if asked to.
 
     Args:
-        splits: Rows with `dialogue`, `note` and perhaps `dataset` and `encounter_id`, by raw split.
+        splits: Rows with `dialogue`, `note` and perhaps `dataset` and `encounter_id`, by raw split: `test1` of all
+            corpora, or `aci_test1` of one, as the hub has them.
         options: `note`: `full` for the whole note, `sections` for one document a division.
 
     Returns:
         Documents with `encounter_id`, `dialogue`, `note` (the reference: the note or the division), `request` (what is
         asked for), `subset` (the test set), and `dataset` (`aci`, `virtassist` or `virtscribe`) if every row has it.
         Under `sections` also `section`. Examples from `train` and `valid` are made in the same way.
+
+    Raises:
+        DataError: If a test set is there as a whole and by corpus too.
     """
     sections = options.get("note", "full") == "sections"
     prepared = Prepared({SCORED: []})
-    with_dataset = all(row.get("dataset") for rows in splits.values() for row in rows)
-    for split, rows in splits.items():
+    named = {name: _corpus_and_split(name) for name in splits}
+    with_dataset = all(named[name][0] or row.get("dataset") for name, rows in splits.items() for row in rows)
+    _refuse_twice(named)
+    for name, rows in splits.items():
+        corpus, split = named[name]
         scored = split in TESTS or split == SCORED
         made: list[dict[str, Any]] = []
         for row in rows:
             parts = divide(row["note"]) if sections else {"full": row["note"]}
             if not parts and scored:
                 prepared.left_out[NO_HEADING] += 1
-            made += [_document(row, split, part, text, with_dataset, sections) for part, text in parts.items()]
+            dataset = str(row.get("dataset") or corpus) if with_dataset else ""
+            made += [_document(row, split, part, text, dataset, sections) for part, text in parts.items()]
         if scored:
             prepared.splits[SCORED] += made
         else:
-            prepared.splits[split] = made
+            prepared.splits.setdefault(split, []).extend(made)
     return prepared
 
 
@@ -127,15 +137,29 @@ def counts(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
     return Counter(division for row in rows for division in divide(row["note"]))
 
 
-def _document(
-    row: Mapping[str, Any], split: str, part: str, text: str, with_dataset: bool, sections: bool
-) -> dict[str, Any]:
+def _corpus_and_split(name: str) -> tuple[str, str]:
+    """Take a raw split's name apart: `aci_test1` is `test1` of the corpus `aci`; without a corpus it is blank."""
+    corpus, _, split = name.partition("_")
+    return (corpus, split) if corpus in CORPORA and split else ("", name)
+
+
+def _refuse_twice(named: Mapping[str, tuple[str, str]]) -> None:
+    twice = {name: split for name, (corpus, split) in named.items() if corpus and split in named}
+    if twice:
+        whole = ", ".join(dict.fromkeys(twice.values()))
+        raise DataError(
+            f"aci_bench: the rows of {', '.join(twice)} are also in {whole}; keep the files of all corpora together or "
+            "those of each, else rows are scored twice"
+        )
+
+
+def _document(row: Mapping[str, Any], split: str, part: str, text: str, dataset: str, sections: bool) -> dict[str, Any]:
     return {
         "encounter_id": str(row.get("encounter_id") or ""),
         "dialogue": row["dialogue"],
         "note": text,
         "request": WORDING[part],
         "subset": OWN if split == SCORED else split,
-        **({"dataset": str(row["dataset"])} if with_dataset else {}),
+        **({"dataset": dataset} if dataset else {}),
         **({"section": part} if sections else {}),
     }

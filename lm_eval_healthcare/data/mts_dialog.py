@@ -50,7 +50,7 @@ def documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[s
 
     Args:
         splits: Rows by raw split: `test1`, `test2`, `train` and `validation` of the original, `harness` for the hub's
-            rows in a folder, `test` for rows of one's own. On the hub `train` holds the harness's rows.
+            rows, `test` for rows of one's own.
         options: `subset`: `auto` (the official test sets where there are any, else what there is), `official`,
             `test1`, `test2` or `harness`. `section`: `named` puts the section's name into the prompt, `hidden` does
             not.
@@ -94,16 +94,13 @@ def _normal(header: str) -> str:
 def _choose(splits: Mapping[str, Any], subset: str) -> list[tuple[str, str]]:
     """Return the subsets that are scored, each with the raw split that holds it."""
     official = [(name, name) for name in OFFICIAL if name in splits]
-    # A `train` beside official test sets is the original one; alone it is what the hub gives.
-    harness = [(HARNESS, name) for name in (HARNESS, EXAMPLES) if name in splits][:1]
     candidates = {
         "official": official,
-        HARNESS: harness if HARNESS in splits or not official else [],
-        **{name: [(name, name)] if name in splits else [] for name in OFFICIAL},
+        **{name: [(name, name)] if name in splits else [] for name in (*OFFICIAL, HARNESS)},
     }
     if subset == "auto":
         own = [(OWN, SCORED)] if SCORED in splits else []
-        found = official or own or harness
+        found = official or own or candidates[HARNESS]
     else:
         found = candidates[subset]
     if not found:
@@ -112,7 +109,8 @@ def _choose(splits: Mapping[str, Any], subset: str) -> list[tuple[str, str]]:
             f"mts_dialog: subset={subset} needs rows that are not there (found the splits {there}). The official test "
             "sets are read from a folder that holds mts_dialog/test1.csv and mts_dialog/test2.csv (the files of "
             "abachaa/MTS-Dialog, renamed; train.csv beside them for examples); the harness's rows come from data=hub, "
-            "or from mts_dialog/harness.csv in a folder"
+            "or from mts_dialog/harness.jsonl in a folder, which "
+            "`lm-eval-healthcare data fetch mts_dialog` writes"
         )
     return found
 

@@ -14,11 +14,13 @@ import pytest
 from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data import aci_bench
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
+from lm_eval_healthcare.data.fetch import fetch
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.source import Source, load, parse_source
 from support import write_jsonl
 
 (FACTS,) = (facts_from_config(e.config) for e in catalogue(tasks_path()) if e.name == "aci_bench")
+CORPORA = ("aci", "virtassist", "virtscribe")
 
 SUBJECTIVE = "CHIEF COMPLAINT\n\nCough.\n\nMEDICATIONS\n\nNone.\n\nREVIEW OF SYSTEMS\n\n• Respiratory: Cough."
 EXAM = "PHYSICAL EXAM\n\n• Lungs: Clear."
@@ -115,17 +117,45 @@ def test_one_document_a_division() -> None:
 # Where rows come from
 
 
-def test_the_hubs_three_configurations_are_read_together(hub_copy: Path) -> None:
-    for number, config in enumerate(("aci", "virtassist", "virtscribe")):
-        folder = hub_copy / "mkieffer" / "ACI-Bench" / config
+def write_hub(root: Path) -> None:
+    """Three configurations of five files, one row each; no column names the configuration."""
+    for number, config in enumerate(CORPORA):
+        folder = root / "mkieffer" / "ACI-Bench" / config
         folder.mkdir(parents=True)
         for split in ("test1", "test2", "test3", "train", "valid"):
             rows = [{key: value for key, value in row(number).items() if key != "dataset"}]
             pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / f"{split}.parquet")
+
+
+def test_the_hubs_three_configurations_are_read_together(hub_copy: Path) -> None:
+    write_hub(hub_copy)
     data = load(FACTS, parse_source("hub"))
     assert [d["subset"] for d in data.splits["test"]] == ["test1"] * 3 + ["test2"] * 3 + ["test3"] * 3
-    assert {d["encounter_id"] for d in data.splits["test"]} == {"E0", "E1", "E2"}
-    assert (data.fewshot_split, len(data.splits["train"])) == ("train", 3)
+    assert [(d["dataset"], d["encounter_id"]) for d in data.splits["test"]] == [
+        ("aci", "E0"), ("virtassist", "E1"), ("virtscribe", "E2"),
+    ] * 3  # fmt: skip
+    assert data.fewshot_split == "train"
+    assert [d["dataset"] for d in data.splits["train"]] == list(CORPORA)
+    assert len(data.splits["valid"]) == 3
+
+
+def test_fetched_rows_are_the_hubs(hub_copy: Path, tmp_path: Path) -> None:
+    write_hub(hub_copy)
+    (found,) = fetch([FACTS], tmp_path / "to")
+    assert (found.state, len(found.rows)) == ("fetched", 15)
+    assert found.rows["virtscribe_test3"] == 1
+    assert load(FACTS, Source("folder", tmp_path / "to")).splits == load(FACTS, parse_source("hub")).splits
+    write_jsonl(tmp_path / "to" / "aci_bench" / "test1.jsonl", [row(1)])
+    with pytest.raises(DataError, match="rows of aci_test1, virtassist_test1, virtscribe_test1 are also in test1;"):
+        load(FACTS, Source("folder", tmp_path / "to"))
+
+
+def test_a_faulty_example_of_one_corpus_is_left_out(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "aci_bench" / "aci_test1.jsonl", [row(1)])
+    write_jsonl(tmp_path / "aci_bench" / "aci_train.jsonl", [row(2), {"dialogue": 3, "note": "y"}])
+    data = load(FACTS, Source("folder", tmp_path))
+    assert (len(data.splits["test"]), len(data.splits["train"]), dict(data.left_out)) == (1, 1, {})
+    assert any("aci_train.jsonl, row 2" in warning for warning in data.warnings)
 
 
 def test_original_csv_files_in_a_folder(tmp_path: Path) -> None:

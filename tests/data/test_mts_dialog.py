@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data import mts_dialog
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
+from lm_eval_healthcare.data.fetch import fetch
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.source import Source, load, parse_source
 
@@ -49,8 +51,8 @@ def scored(splits: dict[str, Any], **options: str) -> list[tuple[str, str]]:
         (OFFICIAL, "official", [("test1", "0."), ("test1", "1."), ("test2", "10."), ("test2", "11.")]),
         (OFFICIAL, "test2", [("test2", "10."), ("test2", "11.")]),
         ({**OFFICIAL, "harness": HARNESS}, "harness", [("harness", "30."), ("harness", "31.")]),
-        ({"train": HARNESS}, "auto", [("harness", "30."), ("harness", "31.")]),
-        ({"train": HARNESS}, "harness", [("harness", "30."), ("harness", "31.")]),
+        ({"harness": HARNESS}, "auto", [("harness", "30."), ("harness", "31.")]),
+        ({"harness": HARNESS, "train": TRAIN}, "harness", [("harness", "30."), ("harness", "31.")]),
         ({"test": OWN, "train": TRAIN}, "auto", [("own", "40."), ("own", "41.")]),
     ],
 )
@@ -60,7 +62,14 @@ def test_the_rows_that_are_scored(splits: dict[str, Any], subset: str, wanted: l
 
 @pytest.mark.parametrize(
     ("splits", "subset"),
-    [({"train": HARNESS}, "official"), ({"train": HARNESS}, "test1"), (OFFICIAL, "harness"), ({"test": OWN}, "test2")],
+    [
+        ({"harness": HARNESS}, "official"),
+        ({"harness": HARNESS}, "test1"),
+        (OFFICIAL, "harness"),
+        ({"test": OWN}, "test2"),
+        ({"train": TRAIN}, "auto"),
+        ({"train": TRAIN}, "harness"),
+    ],
 )
 def test_rows_that_are_not_there_are_asked_for(splits: dict[str, Any], subset: str) -> None:
     with pytest.raises(DataError, match=rf"subset={subset} needs rows that are not there.*test1.csv.*data=hub"):
@@ -70,7 +79,7 @@ def test_rows_that_are_not_there_are_asked_for(splits: dict[str, Any], subset: s
 def test_examples_are_never_the_scored_dialogues_with_another_reference() -> None:
     assert list(mts_dialog.documents(OFFICIAL, {}).splits) == ["test", "train"]
     assert list(mts_dialog.documents({**OFFICIAL, "harness": HARNESS}, {"subset": "harness"}).splits) == ["test"]
-    assert list(mts_dialog.documents({"train": HARNESS}, {}).splits) == ["test"]
+    assert list(mts_dialog.documents({"harness": HARNESS, "train": TRAIN}, {}).splits) == ["test"]
 
 
 def test_a_single_official_set_is_told() -> None:
@@ -105,7 +114,7 @@ def test_the_twenty_headers_of_the_corpus_are_spelled_out() -> None:
 
 def test_only_official_rows_are_broken_down_by_section() -> None:
     assert mts_dialog.documents(OFFICIAL, {}).splits["test"][1]["section_header"] == "CC"
-    assert "section_header" not in mts_dialog.documents({"train": HARNESS}, {}).splits["test"][0]
+    assert "section_header" not in mts_dialog.documents({"harness": HARNESS, "train": TRAIN}, {}).splits["test"][0]
 
 
 def test_original_files_in_a_folder(tmp_path: Path) -> None:
@@ -125,6 +134,31 @@ def test_the_hubs_two_files_are_one_split(hub_copy: Path) -> None:
     assert Counter(d["section_text"] for d in data.splits["test"]) == {blocks: 2, "": 1}
     assert {d["subset"] for d in data.splits["test"]} == {"harness"}
     assert data.fewshot_split is None
+
+
+def test_fetched_rows_stay_the_harnesss_beside_official_files(hub_copy: Path, tmp_path: Path) -> None:
+    write_csv(hub_copy / "har1" / "MTS_Dialogue-Clinical_Note" / "train.csv", HARNESS)
+    to = tmp_path / "to"
+    (found,) = fetch([FACTS], to)
+    assert (found.state, found.rows) == ("fetched", {"harness": 2})
+    assert fetch([FACTS], to)[0].state == "already there"
+    from_hub = load(FACTS, parse_source("hub"))
+    assert load(FACTS, Source("folder", to)).splits == from_hub.splits
+    for name in ("test1", "test2"):
+        write_csv(to / "mts_dialog" / f"{name}.csv", OFFICIAL[name])
+    official = load(FACTS, Source("folder", to))
+    assert {d["subset"] for d in official.splits["test"]} == {"test1", "test2"}
+    assert official.fewshot_split is None, "rewritten rows are no examples for original ones"
+    assert load(FACTS, Source("folder", to), options={"subset": "harness"}).splits == from_hub.splits
+
+
+def test_rows_that_were_fetched_under_the_hubs_name_are_fetched_anew(hub_copy: Path, tmp_path: Path) -> None:
+    write_csv(hub_copy / "har1" / "MTS_Dialogue-Clinical_Note" / "train.csv", HARNESS)
+    to = tmp_path / "to"
+    fetch([replace(FACTS, hub_splits={})], to)
+    assert [p.name for p in (to / "mts_dialog").iterdir()] == ["train.jsonl"]
+    assert fetch([FACTS], to)[0].state == "fetched"
+    assert [p.name for p in (to / "mts_dialog").iterdir()] == ["harness.jsonl"]
 
 
 def test_a_missing_column_is_named(hub_copy: Path, tmp_path: Path) -> None:
