@@ -36,7 +36,7 @@ def hold_out(
     Raises:
         ValueError: If no row would be left to score.
     """
-    keys = [hashlib.sha256((key or _content)(row).encode()).hexdigest() for row in rows]
+    keys = [hashlib.sha256((key or _text)(row).encode()).hexdigest() for row in rows]
     distinct = sorted(set(keys))
     if not 0 < n < len(distinct):
         raise ValueError(
@@ -49,7 +49,7 @@ def hold_out(
 
 
 def question_key(row: Mapping[str, Any], facts: TaskFacts) -> str:
-    """Return what a row asks, as a text: rows with equal keys ask the same, up to white space.
+    """Return what a row asks, as a text: rows with equal keys ask the same, up to white space and the order of options.
 
     Args:
         row: A document of the task.
@@ -57,8 +57,8 @@ def question_key(row: Mapping[str, Any], facts: TaskFacts) -> str:
             a task whose question a function makes, is its own question.
     """
     columns = question_columns(facts)
-    values = {column: _value(row, column) for column in columns if column.partition(".")[0] in row}
-    return _content(_plain(values or row))
+    values = [_plain(_value(row, column)) for column in columns if column.partition(".")[0] in row]
+    return json.dumps(sorted(map(_text, values))) if values else _text(_plain(row))
 
 
 def question_columns(facts: TaskFacts) -> tuple[str, ...]:
@@ -116,5 +116,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _content(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, sort_keys=True, ensure_ascii=True, default=str)
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        value = sorted(map(_text, value))
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)

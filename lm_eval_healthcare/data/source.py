@@ -171,6 +171,7 @@ def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
         "dataset_path": facts.dataset_path,
         "dataset_name": facts.dataset_name,
         "revision": revision,
+        "asked_revision": kwargs.get("revision"),
         **({"asked_revision": str(kwargs["revision"])} if kwargs.get("revision") is not None else {}),
         **({"data_files": arguments["data_files"]} if "data_files" in arguments else {}),
         "fingerprint": getattr(splits[scored], "_fingerprint", None),

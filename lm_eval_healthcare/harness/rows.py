@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import datasets
 
+from lm_eval_healthcare.data.holdout import question_columns, question_key
 from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
 
 if TYPE_CHECKING:
@@ -75,14 +76,14 @@ def usable_examples(
     Args:
         candidates: The split from which examples are taken.
         scored: The split that is scored.
-        facts: The declared columns; two rows that agree in all of them are the same question.
-        asked: Gives the text that is asked about a document. Of documents that a function has prepared, two with the
-            same text are the same question.
+        facts: The declared columns, and which of them make up the question.
+        asked: Gives the text that is asked about a document, for tasks whose question a function makes.
     """
-    if facts.prepare:
-        keys, taken = [repr(asked(row)) for row in candidates], {repr(asked(row)) for row in scored}
+    columns = [name.partition(".")[0] for name in question_columns(facts)]
+    if columns and {*columns} <= {*candidates.column_names} & {*scored.column_names}:
+        keys, taken = _questions(candidates, columns, facts), set(_questions(scored, columns, facts))
     else:
-        keys, taken = _content(candidates, facts), set(_content(scored, facts))
+        keys, taken = [repr(asked(row)) for row in candidates], {repr(asked(row)) for row in scored}
     places = [place for place, key in enumerate(keys) if key not in taken]
     if len(places) < len(keys):
         logger.warning("%s: %d examples are also scored rows; they are not used", facts.name, len(keys) - len(places))
@@ -100,10 +101,7 @@ def usable_examples(
     return examples
 
 
-def _columns(facts: TaskFacts) -> list[str]:
-    return list(dict.fromkeys(name.split(".")[0] for name in facts.columns))
-
-
-def _content(dataset: datasets.Dataset, facts: TaskFacts) -> list[str]:
-    names = [name for name in _columns(facts) if name in dataset.column_names]
-    return [repr(values) for values in zip(*(dataset[:][name] for name in names), strict=True)]
+def _questions(dataset: datasets.Dataset, columns: Sequence[str], facts: TaskFacts) -> list[str]:
+    names = list(dict.fromkeys(columns))
+    values = zip(*(dataset[:][name] for name in names), strict=True)
+    return [question_key(dict(zip(names, row, strict=True)), facts) for row in values]

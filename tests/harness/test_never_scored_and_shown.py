@@ -94,3 +94,24 @@ def test_what_is_held_out_is_told() -> None:
     assert len(task.eval_docs) == 6
     assert task.provenance["rows"] == {"train": 6, "holdout": 4}
     assert task.provenance["left_out"] == {"held_out_for_fewshot": 4}
+
+
+def test_the_same_question_with_another_answer_is_the_same(tmp_path: Path) -> None:
+    rows = read_rows(rows_path() / "medtext" / "train.jsonl")
+    again = [{"Prompt": f"{row['Prompt']} ", "Completion": f"Another answer {n}."} for n, row in enumerate(rows)]
+    write_jsonl(tmp_path / "medtext.jsonl", rows + again)
+    task = load("medtext", data=str(tmp_path), fewshot_holdout=3)
+    words = [{" ".join(text.split()) for text in asked(task, docs)} for docs in (shown(task), task.eval_docs)]
+    assert len(shown(task)) == 6
+    assert not words[0] & words[1]
+
+
+def test_the_same_question_with_its_options_in_another_order_is_the_same(tmp_path: Path) -> None:
+    scored = read_rows(rows_path() / "medmcqa" / "validation.jsonl")
+    turned = [{**row, "opa": row["opd"], "opd": f"{row['opa']} ", "cop": 3 - row["cop"]} for row in scored]
+    fresh = read_rows(rows_path() / "medmcqa" / "train.jsonl")
+    (tmp_path / "medmcqa").mkdir()
+    write_jsonl(tmp_path / "medmcqa" / "validation.jsonl", scored)
+    write_jsonl(tmp_path / "medmcqa" / "train.jsonl", turned + fresh)
+    task = load("medmcqa", data=str(tmp_path))
+    assert [row["question"] for row in shown(task)] == [row["question"] for row in fresh]
