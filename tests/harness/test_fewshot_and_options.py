@@ -131,4 +131,5 @@ def test_the_pinned_revision_reaches_the_hub(monkeypatch: pytest.MonkeyPatch) ->
     manager = task_manager(metadata={"data_revision": "0123abc"}, include_defaults=False)
     task = manager.load(["careqa_en"])["tasks"]["careqa_en"]
     assert seen == {"path": "HPAI-BSC/CareQA", "name": "CareQA_en", "revision": "0123abc"}
-    assert task.provenance["revision"] == "0123abc"
+    assert task.provenance["asked_revision"] == "0123abc"
+    assert task.provenance["revision"] is None, "no commit is known of a set that was not loaded"
