@@ -407,3 +407,18 @@ def test_run_json_says_how_the_run_was_made(tmp_path: Path) -> None:
     assert run["tasks"]["careqa_open"]["metadata"]["data"] == "sample"
     assert run["lm_eval_version"]
     assert os.path.basename(folder).startswith("20")
+
+
+def test_answers_of_a_task_with_examples_of_its_own_are_scored_again(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "mine.yaml").write_text(
+        f"include: {tasks_path() / 'medqa' / 'medqa_4options_gen.yaml'}\ntask: mine\nnum_fewshot: 1\n", encoding="utf-8"
+    )
+    metadata = {"data": "sample", "answers": str(tmp_path / "answers")}
+    manager = task_manager(str(tmp_path / "tasks"), metadata, include_defaults=False)
+    first = simple_evaluate(ScriptedModel(["A", "B"]), tasks=["mine"], task_manager=manager)
+    (folder,) = (tmp_path / "answers").iterdir()
+    done = cli("score", str(folder), "--include_path", str(tmp_path / "tasks"), "-o", str(tmp_path / "again"))
+    assert done.returncode == 0, done.stderr
+    again = results_of(tmp_path / "again")["results"]["mine"]
+    assert again["acc,none"] == first["results"]["mine"]["acc,none"]

@@ -308,3 +308,20 @@ def test_mcqa_average_is_weighted_by_size_over_distinct_leaves() -> None:
     )
     assert isinstance(out["groups"]["healthcare_mcqa"]["acc_stderr,none"], float)
     assert out["groups"]["healthcare_mcqa"]["acc_coverage,none"] == 1.0
+
+
+def test_a_column_of_many_values_gives_a_table_and_no_metrics_however_few_rows_are_scored() -> None:
+    out = evaluate("mts_dialog", ScriptedModel(["The patient has no allergy."]), limit=4)
+    results, config = out["results"]["mts_dialog"], out["configs"]["mts_dialog"]
+    assert not [key for key in results if "section_header" in key]
+    table = config["metadata"]["healthcare"]["breakdown"]["section_header"]
+    assert sum(row["n"] for row in table.values()) == 4
+
+
+def test_metrics_that_have_no_value_for_a_document_are_refused(tmp_path: Path) -> None:
+    include = f"include: {tasks_path() / 'careqa' / 'careqa_en.yaml'}\n"
+    (tmp_path / "mine.yaml").write_text(
+        include + "task: mine\nmetric_list: [{metric: acc}, {metric: f1}]\n", encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match=r"names f1.*choose from acc"):
+        task_manager(str(tmp_path), {"data": "sample"}, include_defaults=False).load(["mine"])
