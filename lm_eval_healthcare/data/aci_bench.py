@@ -11,12 +11,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.data.files import DataError
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.prepared import SCORED, Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SCORED = "test"
 TESTS = ("test1", "test2", "test3")
 CORPORA = ("aci", "virtassist", "virtscribe")
 OWN = "own"  # rows of a plain `test` file, of which nothing is known

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.prepared import SCORED, Prepared, scored_split
 from lm_eval_healthcare.data.pubtator import parse_pubtator
 
 UNKNOWN_RELATION = "unknown_relation"
@@ -38,6 +38,7 @@ _ENTITY_TYPES = {
     "CellLine": "cell line",
 }
 _TEXT_COLUMNS = ("pmid", "title", "abstract", "entity1", "type1", "entity2", "type2", "relation", "novel")
+_ASKED = ("title", "abstract", "entity1", "kind1", "entity2", "kind2")
 _LISTED = 5
 _ADVICE = (
     "expected pairs (title, abstract, entity1, entity2, relation), BigBIO source documents (passages, entities, "
@@ -93,7 +94,7 @@ def novelty_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: M
 def _documents(
     splits: Mapping[str, Sequence[dict[str, Any]]], column: str, values: Sequence[str], unknown: str
 ) -> Prepared:
-    scored = "test" if "test" in splits else next(iter(splits))
+    scored = scored_split(splits)
     prepared = Prepared({})
     for name, rows in splits.items():
         made: list[dict[str, Any]] = []
@@ -105,10 +106,11 @@ def _documents(
                 left_out[unknown].append(f"'{row[column]}' in document {row['pmid'] or '?'}")
             else:
                 made.append(_document(row, values.index(row[column])))
-        prepared.splits["test" if name == scored else name] = made
+        prepared.splits[SCORED if name == scored else name] = made
         if name == scored:
             prepared.left_out = Counter({reason: len(found) for reason, found in left_out.items()})
             prepared.warnings = [_report(reason, found) for reason, found in left_out.items()]
+            prepared.warnings += _repeated(made, (*_ASKED, "relation_in_words") if column == "novel" else _ASKED)
     return prepared
 
 
@@ -120,6 +122,29 @@ def _document(row: Mapping[str, Any], answer: int) -> dict[str, Any]:
         "relation_in_words": row["relation"].replace("_", " ").lower(),
         "answer": answer,
     }
+
+
+def _repeated(documents: Sequence[Mapping[str, Any]], asked: Sequence[str]) -> list[str]:
+    """Say how many questions read the same, and what that costs where their answers differ.
+
+    They are of different concepts with one name, such as the two viruses of "co-infected with HIV and hepatitis B". All
+    are scored: the corpus counts each as a relation of its own, and the published numbers are of all of them.
+    """
+    answers: dict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
+    for document in documents:
+        answers[tuple(document[name] for name in asked)][document["answer"]] += 1
+    alike = [counts for counts in answers.values() if counts.total() > 1]
+    if not alike:
+        return []
+    told = (
+        f"biored: {sum(c.total() for c in alike)} of {len(documents)} questions read the same as another one, since a "
+        f"mention may name several concepts; there are {len(answers)} different questions, each scored as often as the "
+        "corpus has it"
+    )
+    best = sum(max(counts.values()) for counts in answers.values())
+    if best < len(documents):
+        told += f". Some have different answers, so that no model can score more than {best / len(documents):.1%}"
+    return [told]
 
 
 def _report(reason: str, found: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.prepared import SCORED, Prepared, scored_split
 
 BLANK_TEXT = "blank_text"
 LETTERS = ("A", "B", "C", "D", "E")
@@ -32,11 +32,11 @@ def documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[s
         Documents with `medical_abstract`, `option_a` to `option_e`, `condition` and `answer` (0 to 4). A warning says
         how many scored abstracts carry more than one class: no model can have all of these right.
     """
-    scored = "test" if "test" in splits else next(iter(splits))
+    scored = scored_split(splits)
     prepared = Prepared({})
     for name, rows in splits.items():
         kept = [row for row in rows if row["medical_abstract"].strip()]
-        prepared.splits["test" if name == scored else name] = [_document(row) for row in kept]
+        prepared.splits[SCORED if name == scored else name] = [_document(row) for row in kept]
         if name == scored:
             prepared.left_out = Counter({BLANK_TEXT: len(rows) - len(kept)} if len(kept) < len(rows) else {})
             prepared.warnings = _contradictions(kept)

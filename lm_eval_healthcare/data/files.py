@@ -9,11 +9,13 @@ import csv
 import hashlib
 import io
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 EXTENSIONS = ("jsonl", "json", "csv", "parquet")
@@ -36,19 +38,42 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     extension = path.suffix.removeprefix(".").lower()
     if extension not in EXTENSIONS:
         raise DataError(f"{path}: unknown kind of file; expected one of {', '.join(EXTENSIONS)}")
+    if extension == "parquet":
+        return _read_parquet(path)
+    text = read_utf8(path)
+    if extension == "csv":
+        return _parse_csv(text, path)
+    return _parse_json(text, path) if extension == "json" else _parse_json_lines(text, path)
+
+
+def read_utf8(path: Path) -> str:
+    """Return a file's text, without the mark that some programs put in front of it.
+
+    Raises:
+        DataError: If the file is missing, cannot be read, or is not UTF-8.
+    """
     try:
-        if extension == "parquet":
-            return _read_parquet(path)
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
-    if extension == "csv":
-        return _parse_csv(text, path)
-    return _parse_json(text, path) if extension == "json" else _parse_json_lines(text, path)
+
+
+def refuse_repeated_columns(header: Sequence[str], place: str) -> None:
+    """Refuse a table in which two columns have one name, since only one of them could be read.
+
+    Raises:
+        DataError: With the names and what to do.
+    """
+    repeated = [name for name, count in Counter(header).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"{place}: the first line must name the columns, each once; more than one is called "
+            f"{', '.join(map(repr, repeated))}. Rename or delete the others"
+        )
 
 
 def sha256(path: Path) -> str:
@@ -109,6 +134,7 @@ def _parse_csv(text: str, path: Path) -> list[dict[str, Any]]:
     problems: list[str] = []
     try:
         header = next(reader, [])
+        refuse_repeated_columns(header, str(path))
         for record in reader:
             if len(record) == len(header):
                 # An empty cell is how CSV writes null.

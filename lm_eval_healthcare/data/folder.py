@@ -38,6 +38,14 @@ def has_rows(facts: TaskFacts, folder: Path) -> bool:
     return any(_has_rows(name, facts, folder) for name in {facts.name, facts.folder_name})
 
 
+def readable_splits(facts: TaskFacts) -> tuple[str, ...]:
+    """Return the raw splits that a task reads from a folder, the scored ones first."""
+    if facts.read:
+        return tuple(dict.fromkeys((*facts.read, facts.flat_split, *facts.fewshot_splits)))
+    scored = (facts.flat_split, facts.eval_split, "test")
+    return tuple(dict.fromkeys((*scored, *facts.fewshot_splits, *LOCAL_FEWSHOT_SPLITS)))
+
+
 def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
     """Find a task's files below a data folder.
 

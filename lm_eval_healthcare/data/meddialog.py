@@ -10,24 +10,25 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.data.files import DataError
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.files import DataError, read_utf8
+from lm_eval_healthcare.data.prepared import Prepared, scored_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-SCORED = "test"
 NO_DOCTOR_TURN, NO_QUESTION = "no_doctor_turn", "no_question"
 PATIENT, DOCTOR = "patient", "doctor"
 
-_SPEAKERS = {"patient": PATIENT, "doctor": DOCTOR, "0": PATIENT, "1": DOCTOR}  # the hub's class labels are 0 and 1
+# The hub's class labels are 0 and 1; pandas writes them as 0.0 and 1.0 where one is missing.
+_SPEAKERS = {"patient": PATIENT, "doctor": DOCTOR, "0": PATIENT, "1": DOCTOR, "0.0": PATIENT, "1.0": DOCTOR}
 _RECORD = re.compile(r"^\s*id\s*=\s*(\S+)\s*$")
 _SECTION = re.compile(r"^\s*(Description|Dialogue)\s*:?\s*$")
 _TURN = re.compile(r"^\s*(Patient|Doctor)\s*:\s*(.*)$")
 _LABEL = re.compile(r"\b(Patient|Doctor)\s?:")
 _LABEL_OF_A_LINE = re.compile(r"^[ \t]*(patient|doctor)[ \t]?:", re.IGNORECASE | re.MULTILINE)
-# "Hello Doctor: I have ..." is a greeting and "my doctor: ..." a mention; neither begins a turn.
+# "Hello Doctor: I have ..." is a greeting and "my doctor: ..." a mention; neither begins a turn. Such words before
+# the patient's label end what the doctor says.
 _NO_LABEL_AFTER = frozenset({"hi", "hello", "hey", "dear", "my", "the", "a", "our", "your", "his", "her"})
 
 
@@ -72,7 +73,7 @@ def raw_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mappi
         reference), `question` (description and turns, nothing said twice) and `answer`. Consultations without a
         doctor's turn, or without anything that it could answer, are left out.
     """
-    prepared, scored = Prepared({}), _scored(splits)
+    prepared, scored = Prepared({}), scored_split(splits)
     for split, rows in splits.items():
         made = [_consultation(row) for row in rows]
         prepared.splits[split] = [document for document in made if isinstance(document, dict)]
@@ -88,7 +89,7 @@ def qsumm_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Map
         splits: Rows with `src` (`Patient: ... Doctor: ...`) and `tgt` (the question).
         options: `dialogue`: `whole` or `patient`.
     """
-    prepared, scored = Prepared({}), _scored(splits)
+    prepared, scored = Prepared({}), scored_split(splits)
     for split, rows in splits.items():
         if options.get("dialogue", "whole") == "whole":
             prepared.splits[split] = [{"src": row["src"], "tgt": row["tgt"]} for row in rows]
@@ -111,7 +112,11 @@ def patient_part(text: str) -> str | None:
 
     A doctor who speaks before the patient is passed over.
     """
-    labels = [match for match in _LABEL.finditer(text) if _word_before(text, match.start()) not in _NO_LABEL_AFTER]
+    labels = [
+        match
+        for match in _LABEL.finditer(text)
+        if match[1] == "Patient" or _word_before(text, match.start()) not in _NO_LABEL_AFTER
+    ]
     labels = labels or list(_LABEL_OF_A_LINE.finditer(text))
     if not labels:
         return None
@@ -137,13 +142,7 @@ def read_text(path: Path) -> list[dict[str, Any]]:
     Raises:
         DataError: If the file is not UTF-8, or holds no consultation.
     """
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
-    rows = [_record(identity, block) for identity, block in _blocks(lines)]
+    rows = [_record(identity, block) for identity, block in _blocks(read_utf8(path).splitlines())]
     if not rows:
         raise DataError(
             f"{path}: no consultation in it; each begins with a line 'id=NUMBER', followed by the lines 'Description' "
@@ -261,8 +260,3 @@ def _plain(text: str) -> str:
 def _word_before(text: str, place: int) -> str:
     words = re.findall(r"[^\s]+", text[max(0, place - 40) : place])
     return words[-1].lower() if words else ""
-
-
-def _scored(splits: Mapping[str, Any]) -> str:
-    """Name the split whose rows are scored; a folder may hold another one only."""
-    return SCORED if SCORED in splits else next(iter(splits), SCORED)

@@ -12,14 +12,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from lm_eval_healthcare.data.files import DataError
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.files import DataError, read_utf8
+from lm_eval_healthcare.data.prepared import Prepared, scored_split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-SCORED = "test"
 GOOD = 3  # the challenge counts the scores 3 and 4 as correct
 NO_EXPERT_ANSWER = "no_expert_answer"
 
@@ -75,7 +74,7 @@ def documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[s
         of rank 1 are left out.
     """
     good = options.get("references", "expert") == "good"
-    prepared, scored = Prepared({}), _scored(splits)
+    prepared, scored = Prepared({}), scored_split(splits)
     for split, rows in splits.items():
         made = [_document(row, good) for row in rows]
         prepared.splits[split] = [document for document in made if document is not None]
@@ -93,12 +92,7 @@ def read_xml(path: Path) -> list[dict[str, Any]]:
     Raises:
         DataError: If the file is not UTF-8 or not XML, declares a document type or entities, or holds no question.
     """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
+    text = read_utf8(path)
     # Entities can make a small file unfold into gigabytes, or read other files; the challenge's files have none.
     declared = _DECLARATION.search(text)
     if declared:
@@ -211,8 +205,3 @@ def _parsed(value: Any, name: str) -> Any:
         return json.loads(value)
     except ValueError as error:
         raise ValueError(f"column '{name}': expected a struct, got text that is not JSON ({error})") from error
-
-
-def _scored(splits: Mapping[str, Any]) -> str:
-    """Name the split whose rows are scored; a folder may hold another one only."""
-    return SCORED if SCORED in splits else next(iter(splits), SCORED)

@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.prepared import Prepared, scored_split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SCORED = "test"
 NO_NOTES, NO_HOSPITAL_COURSE = "no_notes", "no_hospital_course"
 NO_FINDINGS, NO_IMPRESSION = "no_findings", "no_impression"
 FINDINGS, IMPRESSION = "findings", "impression"
 
+_LIKE_IMPRESSION = ("conclusion", "conclusions", "interpretation")
 _OTHER_HEADINGS = (
     "addendum", "allergies", "assessment", "assessment and plan", "chief complaint", "clinical history",
     "clinical indication", "clinical information", "comparison", "comparisons", "comparison study", "conclusion",
@@ -37,9 +37,9 @@ def _pattern(names: Sequence[str]) -> str:
 
 
 # A heading stands at the beginning of a line or after a wide gap (reports are often kept in one line), or it is in
-# capitals; a colon follows, or the end of the line.
+# capitals, or it begins with one after a sentence; a colon follows, or the end of the line.
 _HEADING = re.compile(
-    r"(?P<lead>(?:^|\n)[ \t]*|(?<![ \t\n])[ \t]+)"
+    r"(?P<lead>(?:^|\n)[ \t]*|(?<![ \t\n])[ \t]+)(?=[a-z])"
     rf"(?P<name>findings?|impressions?|{_pattern(_OTHER_HEADINGS)})"
     r"(?:[ \t]*\([^()\n]{0,20}\))?[ \t]*(?P<end>:|(?=\n|$))",
     re.IGNORECASE,
@@ -51,7 +51,7 @@ _TITLE = re.compile(r"(?<=[.!?)\]])\s+(?=[A-Z][A-Z ,/&\-]{5,60}\.(?:\s|$))")
 
 def hospital_course_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[str, str]) -> Prepared:
     """Ask for the hospital course (`target_text`) from the extracted notes (`extractive_notes_summ`)."""
-    prepared, scored = Prepared({}), _scored(splits)
+    prepared, scored = Prepared({}), scored_split(splits)
     for split, rows in splits.items():
         prepared.splits[split] = []
         for row in rows:
@@ -69,7 +69,7 @@ def repsum_documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Ma
     Returns:
         Documents with `findings` and `impression`; rows without one of them are left out, counted by what is missing.
     """
-    prepared, scored = Prepared({}), _scored(splits)
+    prepared, scored = Prepared({}), scored_split(splits)
     for split, rows in splits.items():
         prepared.splits[split] = []
         for row in rows:
@@ -85,9 +85,12 @@ def report(text: str) -> tuple[str, str]:
     """Return findings and impression of a text, each blank if it is not there; headings are not part of them.
 
     An impression belongs to the findings before it; where findings follow without one, the next report is looked at.
-    Only if no impression follows any findings is one that stands before them taken.
+    Only if no impression follows any findings is one that stands before them taken. A text without any impression has
+    its conclusion or interpretation in its place.
     """
     parts = sections(text)
+    if not any(name == IMPRESSION and content for name, content in parts):
+        parts = [(IMPRESSION if name in _LIKE_IMPRESSION else name, content) for name, content in parts]
     findings = ""
     for name, content in parts:
         if name == FINDINGS and content:
@@ -119,7 +122,8 @@ def sections(text: str) -> list[tuple[str, str]]:
 
 def _without_next_note(text: str) -> str:
     text = _RULE.split(text, maxsplit=1)[0]
-    title = next((match for match in _TITLE.finditer(text) if re.search("[a-z]", text[: match.start()])), None)
+    small = re.search("[a-z]", text)
+    title = _TITLE.search(text, small.end()) if small else None
     return (text[: title.start()] if title else text).strip()
 
 
@@ -128,13 +132,12 @@ def _asked(name: str) -> bool:
 
 
 def _is_heading(match: re.Match[str]) -> bool:
-    """In the middle of a sentence only capitals with a colon are a heading; at a line's end a colon is not needed."""
+    """In the middle of a sentence only capitals with a colon are a heading; at a line's end a colon is not needed.
+
+    Where a sentence ends, a capital and a colon are enough.
+    """
     begins_line = match.start() == 0 or match["lead"].startswith("\n")
     if match["end"] == ":":
-        return begins_line or len(match["lead"]) > 1 or match["name"].isupper()
+        after_sentence = match.string[match.start() - 1] in ".!?" and match["name"][0].isupper()
+        return begins_line or len(match["lead"]) > 1 or match["name"].isupper() or after_sentence
     return begins_line and match["name"].isupper()
-
-
-def _scored(splits: Mapping[str, Any]) -> str:
-    """Name the split whose rows are scored; a folder may hold another one only."""
-    return SCORED if SCORED in splits else next(iter(splits), SCORED)

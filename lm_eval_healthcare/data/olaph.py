@@ -5,16 +5,15 @@ The hub has one file a source, and no column that names it, so the source is the
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.data.files import DataError
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.prepared import SCORED, Prepared
+from lm_eval_healthcare.data.schema import parse_literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SCORED = "test"
 UNKNOWN = "unknown"
 SOURCES = ("healthsearch_qa", "kqa_golden", "kqa_silver_wogold", "live_qa", "medication_qa")
 ORIGINAL_NAMES = {f"{source}_test_MedLFQA": source for source in SOURCES}  # files as the authors named them
@@ -86,12 +85,11 @@ def _optional_text(value: Any, name: str) -> str:
 
 
 def _statements(value: Any, name: str) -> list[str]:
-    """Return statements as a list of texts; a CSV may hold the list as JSON, or one statement as plain text."""
+    """Return statements as a list of texts; a CSV may hold the list as JSON or Python, or one as plain text."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = [value]
+        value = parse_literal(value.strip())
+        if isinstance(value, str):
+            raise ValueError(f"column '{name}': begins as a list, but is none in JSON or Python: {value!r:.60}")
     if value is None or (isinstance(value, float) and value != value):
         return []
     if isinstance(value, str):

@@ -13,7 +13,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.data.files import EXTENSIONS, DataError, read_rows, sha256
+from lm_eval_healthcare.data.files import EXTENSIONS, DataError, read_rows, read_utf8, refuse_repeated_columns, sha256
+from lm_eval_healthcare.data.folder import readable_splits
 from lm_eval_healthcare.data.functions import named
 from lm_eval_healthcare.data.manifest import Entry, writing
 from lm_eval_healthcare.data.row_files import json_ready
@@ -106,8 +107,11 @@ def prepare(
             folder cannot be written; nothing is written then.
     """
     split = split or facts.flat_split
-    if not split.replace("_", "").replace("-", "").isalnum():
-        raise DataError(f"--split {split}: expected a name such as test, train or validation")
+    if split not in readable_splits(facts):
+        raise DataError(
+            f"--split {split}: {facts.name} reads the splits {', '.join(readable_splits(facts))}; name one of them. "
+            "Nothing was written"
+        )
     found = convert(facts, files, sheet)
     if found.faulty and not skip_faulty:
         raise DataError(
@@ -165,18 +169,9 @@ def _read(facts: TaskFacts, path: Path, sheet: str | None) -> Iterator[tuple[str
     elif extension == "xlsx":
         yield from read_spreadsheet(path, sheet, [n for n, c in facts.columns.items() if c.kind == "str"])
     elif extension == "jsonl":
-        yield from _json_lines(_text(path), path.name)
+        yield from _json_lines(read_utf8(path), path.name)
     else:
-        yield from _table(_text(path), path.name, "\t" if extension == "tsv" else ",")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+        yield from _table(read_utf8(path), path.name, "\t" if extension == "tsv" else ",")
 
 
 def _json_lines(text: str, name: str) -> Iterator[tuple[str, Any]]:
@@ -204,8 +199,7 @@ def _table(text: str, name: str, delimiter: str) -> Iterator[tuple[str, Any]]:
     if not records:
         return
     header = records[0][1]
-    if len(set(header)) < len(header):
-        raise DataError(f"{name}: the first line must name the columns, each once; found {', '.join(header)}")
+    refuse_repeated_columns(header, name)
     for line, record in records[1:]:
         if not record:
             continue

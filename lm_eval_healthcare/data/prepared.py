@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+SCORED = "test"
 
 
 @dataclass
@@ -20,3 +26,9 @@ class Prepared:
     splits: dict[str, list[dict[str, Any]]]
     left_out: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
+
+
+def scored_split(splits: Iterable[str]) -> str:
+    """Return the raw split whose rows are scored: `test`, or the first one of a folder that holds only another."""
+    names = list(splits)
+    return names[0] if names and SCORED not in names else SCORED

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.prepared import SCORED, Prepared, scored_split
 from lm_eval_healthcare.data.prescription_cells import (
     Medicine,
     Prescription,
@@ -100,11 +100,11 @@ def documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[s
         Documents with `id`, `complaint`, `option_a` to `option_d`, `choices` (what is scored) and `answer` (the place
         of the gold option).
     """
-    scored = "test" if "test" in splits else next(iter(splits))
+    scored = scored_split(splits)
     prepared = Prepared({})
     for name, rows in splits.items():
         made, places = _questions(rows, hard, letters=options.get("scored", "letters") == "letters")
-        prepared.splits["test" if name == scored else name] = made
+        prepared.splits[SCORED if name == scored else name] = made
         if name == scored:
             prepared.left_out = Counter({reason: len(numbers) for reason, numbers in places.items()})
             prepared.warnings = _report(places, len(rows))

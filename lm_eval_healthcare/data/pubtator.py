@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.data.files import DataError
+from lm_eval_healthcare.data.files import DataError, read_utf8
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,15 +25,7 @@ def read_pubtator(path: Path) -> list[dict[str, Any]]:
     Raises:
         DataError: If the file cannot be read or lines are malformed; every such line is named, up to ten.
     """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-    documents, problems = parse_pubtator(text)
+    documents, problems = parse_pubtator(read_utf8(path))
     if problems:
         shown = "\n".join(f"{path}, {problem}" for problem in problems[:_REPORTED])
         more = f"\n... and {len(problems) - _REPORTED} more" if len(problems) > _REPORTED else ""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.data.files import DataError
+from lm_eval_healthcare.data.schema import MISSING, field_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _BARE = re.compile(r"^\s*(?:\{\{\s*)?(?P<name>[\w.]+)(?:\s*\}\})?\s*$")
-_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def layout_of(
     """
     given: dict[str, Any] = {key: name for key, name in (chosen or {}).items() if name}
     for name in given.values():
-        if _get(document, name) is _MISSING:
+        if _get(document, name) is MISSING:
             raise DataError(f"{task}: there is no column '{name}'; the documents have {', '.join(document)}")
     found = _known(document) or _from_templates(document, templates or {})
     if found is None and "question" in given:
@@ -148,7 +148,7 @@ def option_label(layout: Layout, place: int) -> str:
 
 def _known(document: Mapping[str, Any]) -> Layout | None:
     for layout in LAYOUTS:
-        if all(_get(document, name) is not _MISSING for name in layout.required):
+        if all(_get(document, name) is not MISSING for name in layout.required):
             return layout
     return None
 
@@ -157,7 +157,7 @@ def _from_templates(document: Mapping[str, Any], templates: Mapping[str, Any]) -
     names = {}
     for key in ("doc_to_text", "doc_to_target"):
         match = _BARE.match(str(templates.get(key)))
-        if match and _get(document, match["name"]) is not _MISSING:
+        if match and _get(document, match["name"]) is not MISSING:
             names[key] = match["name"]
     if "doc_to_text" not in names:
         return None
@@ -191,15 +191,8 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None or value is _MISSING or value != value else str(value)
+    return "" if value is None or value is MISSING or value != value else str(value)
 
 
 def _get(document: Mapping[str, Any], name: str) -> Any:
-    if name in document:
-        return document[name]
-    value: Any = document
-    for part in name.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return _MISSING
-        value = value[part]
-    return value
+    return document[name] if name in document else field_at(document, name)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TYPE = re.compile(r"^(?P<kind>str|int|list\[str\]|list)(?: (?P<low>-?\d+)\.\.(?P<high>-?\d+))?(?: x(?P<length>\d+))?$")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MISSING = object()
+MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def check_row(
     """
     out, problems = _with_structs(dict(row), columns), []
     for name, column in columns.items():
-        value = _get(out, name)
-        if value is _MISSING:
+        value = field_at(out, name)
+        if value is MISSING:
             problems.append(f"column '{name}' is missing (found: {', '.join(map(str, row)) or 'none'})")
             continue
         coerced, problem = _coerce(value, column)
@@ -95,7 +95,7 @@ def _with_structs(row: dict[str, Any], columns: Mapping[str, Column]) -> dict[st
         if name in row and parent not in row:
             row[parent] = {child: row.pop(name)}
         elif isinstance(row.get(parent), str):
-            parsed = _parse_list(row[parent])
+            parsed = parse_literal(row[parent])
             row[parent] = parsed if isinstance(parsed, dict) else row[parent]
     return row
 
@@ -144,7 +144,7 @@ def _coerce_int(value: Any, column: Column) -> tuple[Any, str]:
 
 def _coerce_list(value: Any, column: Column) -> tuple[Any, str]:
     if isinstance(value, str):
-        value = _parse_list(value)
+        value = parse_literal(value)
     wrong = (
         column.kind == "list[str]" and isinstance(value, list | tuple) and any(not isinstance(i, str) for i in value)
     )
@@ -155,20 +155,26 @@ def _coerce_list(value: Any, column: Column) -> tuple[Any, str]:
     return list(value), ""
 
 
-def _parse_list(text: str) -> Any:
+def parse_literal(text: str) -> Any:
+    """Return what a cell writes out as JSON or as a Python literal, which is how a CSV can hold a list or a struct.
+
+    Returns:
+        The text itself if it is neither.
+    """
     for parse in (json.loads, ast.literal_eval):
         try:
             return parse(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
     return text
 
 
-def _get(row: Mapping[str, Any], name: str) -> Any:
+def field_at(row: Mapping[str, Any], name: str) -> Any:
+    """Return what a row holds under a name, whose dots reach into structs; `MISSING` if there is no such field."""
     value: Any = row
     for part in name.split("."):
         if not isinstance(value, dict) or part not in value:
-            return _MISSING
+            return MISSING
         value = value[part]
     return value
 

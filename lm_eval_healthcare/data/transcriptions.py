@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_eval_healthcare.data.prepared import Prepared
+from lm_eval_healthcare.data.prepared import SCORED, Prepared, scored_split
 
 NULL_TRANSCRIPTION = "null_transcription"
 UNKNOWN_SPECIALTY = "unknown_specialty"
@@ -74,11 +74,11 @@ def documents(splits: Mapping[str, Sequence[dict[str, Any]]], options: Mapping[s
         all of which are right), `choices` (the 40 names) and `specialty_count` (`1`, `2` or `3 or more`).
         `left_out` counts rows without a text, and rows whose specialty is not one of the 40.
     """
-    scored = "test" if "test" in splits else next(iter(splits))
+    scored = scored_split(splits)
     prepared = Prepared({})
     for name, rows in splits.items():
         notes, left_out, warnings = _notes(rows)
-        prepared.splits["test" if name == scored else name] = notes
+        prepared.splits[SCORED if name == scored else name] = notes
         if name == scored:
             prepared.left_out, prepared.warnings = left_out, warnings
     return prepared

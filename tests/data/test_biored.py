@@ -208,3 +208,25 @@ def test_real_documents_give_the_pairs_that_were_derived_from_them(shared_rows: 
     prepared = relation_documents({"test": derived}, {})
     assert len(prepared.splits["test"]) == len(derived)
     assert not prepared.left_out
+
+
+def test_questions_that_read_the_same_are_counted_and_scored() -> None:
+    """Two concepts of one abstract are both called HIV, so their pairs with a drug read the same."""
+    names = {"pmid": "1", "title": "T", "abstract": "A", "type1": DISEASE, "type2": CHEMICAL}
+    hiv = {**names, "entity1": "HIV", "entity2": "Zorvatin", "relation": "Association", "novel": "Novel"}
+    other = {**hiv, "entity1": "fever"}
+    same = relation_documents({"test": [hiv, hiv, other], "train": [hiv, hiv]}, {})
+    assert len(same.splits["test"]) == 3
+    (told,) = same.warnings
+    assert "2 of 3 questions read the same as another one" in told
+    assert "there are 2 different questions" in told
+    assert "score more than" not in told
+    # Of three alike one has another answer: at best 2 of them are right, with the fourth 3 of 4.
+    differ = relation_documents({"test": [hiv, hiv, {**hiv, "relation": "Bind"}, other]}, {})
+    assert "3 of 4 questions" in differ.warnings[0]
+    assert "no model can score more than 75.0%" in differ.warnings[0]
+    # Novelty is asked about a relation that the question states, so these three are two questions.
+    novelty = novelty_documents({"test": [hiv, {**hiv, "novel": "No"}, {**hiv, "relation": "Bind"}]}, {})
+    assert "2 of 3 questions" in novelty.warnings[0]
+    assert "no model can score more than 66.7%" in novelty.warnings[0]
+    assert relation_documents({"test": [hiv, other], "train": [hiv, hiv]}, {}).warnings == []

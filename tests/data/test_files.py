@@ -59,6 +59,11 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
         ("a.json", b"[" * 100_000, r"a\.json: not valid JSON"),
         ("a.csv", b"a,b\n1,2\n1,2,3\n", r"a\.csv, line 3: 3 cells where the header has 2"),
         ("a.csv", b'a,b\n1,"open\n', r"a\.csv, line \d: not readable as CSV"),
+        (
+            "a.csv",
+            b"a,b,a,c,c\n1,2,3,4,5\n",
+            r"a\.csv: the first line must name .* once; more than one is called 'a', 'c'",
+        ),
         ("a.parquet", b"not parquet", r"a\.parquet: not readable as Parquet"),
         ("a.xlsx", b"", r"a\.xlsx: unknown kind of file; expected one of jsonl, json, csv, parquet"),
     ],

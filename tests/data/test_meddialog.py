@@ -42,6 +42,7 @@ def document(*turns: tuple[Any, str], **kwargs: Any) -> dict[str, Any]:
     [
         consultation((P, "I cough."), (D, "Since when?")),
         consultation((0, "I cough."), (1, "Since when?")),
+        consultation((0.0, "I cough."), (1.0, "Since when?")),
         consultation(("Patient:", "I cough."), ("DOCTOR", " Since when? ")),
         {
             "description": "Cough for a week.",
@@ -53,7 +54,15 @@ def document(*turns: tuple[Any, str], **kwargs: Any) -> dict[str, Any]:
             "dialogue_turns": {"speaker": [0, 1], "utterance": ["I cough.", "Since when?"]},
         },
     ],
-    ids=["names", "class labels", "other spellings", "list of structs", "list of texts", "dialogue_turns"],
+    ids=[
+        "names",
+        "class labels",
+        "labels as floats",
+        "other spellings",
+        "list of structs",
+        "list of texts",
+        "dialogue_turns",
+    ],
 )
 def test_every_layout_gives_the_same_document(row: dict[str, Any]) -> None:
     assert prepared(row).splits["test"] == [
@@ -221,6 +230,8 @@ def test_there_is_no_hub_to_load_it_from() -> None:
         ("I cough and my doctor: he says nothing.", None),
         ("Doctor: Rest.", None),
         ("", None),
+        ("Doctor: hi Patient: I am ill. Doctor: ok Patient: more", "I am ill."),
+        ("Patient: Hello Doctor: I cough. Doctor: Dear friend, rest.", "Hello Doctor: I cough."),
     ],
 )
 def test_the_patients_part(text: str, patient: str | None) -> None:

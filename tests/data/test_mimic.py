@@ -54,6 +54,18 @@ def row(text: str | None, course: str | None = "She got well.") -> dict[str, Any
         ("FINDINGS: a b. IMPRESSION: c. FINDINGS: d e. IMPRESSION: f.", "a b.", "c."),
         ("PROVISIONAL FINDINGS IMPRESSION (PFI): Quick. FINDINGS: Clear. IMPRESSION: Normal.", "Clear.", "Normal."),
         ("FINDINGS: Clear. IMPRESSION:", "Clear.", ""),
+        # Reports in one line, with single blanks: a capital and a colon after a sentence.
+        ("Findings: clear. Impression: normal.", "clear.", "normal."),
+        ("Chest CT. Findings: clear lungs. Impression: normal.", "clear lungs.", "normal."),
+        ("Is it old? Findings: clear! Comparison: None. Impression: normal.", "clear!", "normal."),
+        ("Findings: clear, see Impression: below. Impression: normal.", "clear, see Impression: below.", "normal."),
+        ("Findings: clear. impression: none yet.", "clear. impression: none yet.", ""),
+        # A conclusion or interpretation is the impression where there is none.
+        ("FINDINGS: Clear. CONCLUSION: Normal.", "Clear.", "Normal."),
+        ("FINDINGS: Clear. CONCLUSIONS: Normal. PLAN: None.", "Clear.", "Normal."),
+        ("Findings: clear. Interpretation: normal.", "clear.", "normal."),
+        ("FINDINGS: Clear. IMPRESSION: CONCLUSION: Normal.", "Clear.", "Normal."),
+        ("FINDINGS: Clear. CONCLUSION: Old. IMPRESSION: Normal.", "Clear.", "Normal."),
         ("IMPRESSION: Normal.", "", "Normal."),
         ("FINDINGS: Clear.", "Clear.", ""),
         ("No headings at all, only findings.", "", ""),
@@ -67,6 +79,13 @@ def test_a_report(text: str, findings: str, impression: str) -> None:
 def test_long_runs_of_spaces_take_no_time() -> None:
     """A heading is looked for once in a run: 200,000 spaces are read in one pass."""
     assert mimic.report("FINDINGS: a" + " " * 200_000 + "b IMPRESSION: c")[1] == "c"
+
+
+def test_long_texts_are_read_in_one_pass() -> None:
+    """Looked at from the beginning for each title or line, these would take minutes."""
+    assert mimic.report("\n" * 2_000_000) == ("", "")
+    titles = "A. NURSING NOTE." + " NURSING NOTE." * 60_000
+    assert mimic.report(f"FINDINGS: {titles}") == (titles, "")
 
 
 def test_rows_without_findings_or_impression_are_counted() -> None:
@@ -112,5 +131,5 @@ def test_credentialed_data_is_never_taken_from_a_hub(facts: Any) -> None:
 
 def test_a_missing_column_and_a_wrong_type_are_named(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "mimic.jsonl", [{"target_text": "x"}, row("x") | {"extractive_notes_summ": 3}])
-    with pytest.raises(DataError, match=r"row 1: column 'extractive_notes_summ' is missing(.|\n)*row 2: .* got 3"):
+    with pytest.raises(DataError, match=r"row 1: column 'extractive_notes_summ' is missing(.|\n)*row 2: .* got int"):
         load(COURSE, Source("folder", tmp_path))

@@ -40,7 +40,8 @@ def test_statements_are_kept_and_blanks_tolerated() -> None:
     without = {key: value for key, value in row().items() if key != "Nice_to_have"}
     assert shaped(without)["Nice_to_have"] == []
     assert shaped(row(Must_have='["a", "b"]'))["Must_have"] == ["a", "b"]
-    assert shaped(row(Must_have="[sic] one statement"))["Must_have"] == ["[sic] one statement"]
+    assert shaped(row(Must_have=" ['x', \"y's\", None]"))["Must_have"] == ["x", "y's"], "as Python writes a list"
+    assert shaped(row(Must_have="one statement [sic]"))["Must_have"] == ["one statement [sic]"]
 
 
 @pytest.mark.parametrize("blank", [None, "", " "])
@@ -56,6 +57,9 @@ def test_a_blank_answer_is_a_blank_reference(blank: str | None) -> None:
         ({"Question": "x"}, r"'Free_form_answer' is missing \(found: Question\)"),
         (row(Free_form_answer=3), "'Free_form_answer': expected text, got int"),
         (row(Must_have=3), "'Must_have': expected a list of statements, got 3"),
+        (row(Must_have="["), r"'Must_have': begins as a list, but is none in JSON or Python: '\['"),
+        (row(Must_have="['x', 'y"), "'Must_have': begins as a list"),
+        (row(Must_have="[1, 2]"), "'Must_have': expected a list of statements"),
         (row(Nice_to_have=[1]), "'Nice_to_have': expected a list of statements"),
         (row(source=2), "'source': expected text, got int"),
     ],

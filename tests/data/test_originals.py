@@ -15,6 +15,7 @@ import pytest
 from lm_eval_healthcare import tasks_path
 from lm_eval_healthcare.data.catalogue import TaskFacts
 from lm_eval_healthcare.data.files import DataError, sha256
+from lm_eval_healthcare.data.folder import readable_splits
 from lm_eval_healthcare.data.functions import named
 from lm_eval_healthcare.data.manifest import read_manifest
 from lm_eval_healthcare.data.originals import convert, kinds, prepare
@@ -87,7 +88,7 @@ def test_rows_in_the_packs_shape_stay_as_they_are(
 ) -> None:
     """Whoever prepares a file that is in shape already gets the same documents as from the file itself."""
     file = write_jsonl(tmp_path / "source.jsonl", rows)
-    entry, _ = prepare(facts, [file], tmp_path / "to", "x")
+    entry, _ = prepare(facts, [file], tmp_path / "to")
     shape = named(facts.shape) if facts.shape else lambda row: [row]
     wanted = [check_row(part, facts.columns)[0] for row in rows for part in shape(row)]
     again = [check_row(part, facts.columns)[0] for row in written(tmp_path / "to", entry.path) for part in shape(row)]
@@ -156,7 +157,7 @@ def test_very_many_faults_are_not_all_listed(tmp_path: Path) -> None:
         ("a.csv", "", "no row that can be used"),
         ("a.csv", "question,cop,note\n", "no row that can be used"),
         ("a.jsonl", "\n\n", "no row that can be used"),
-        ("a.csv", "question,cop,cop\nx,1,2\n", "each once"),
+        ("a.csv", "question,cop,cop\nx,1,2\n", "each once; more than one is called 'cop'"),
         ("a.csv", 'question,cop,note\n"never closed,1,\n', "not readable as CSV"),
         ("a.json", "{", "not valid JSON"),
         ("a.json", "[1]", "expected an object"),
@@ -181,7 +182,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
         prepare(QUIZ, [tmp_path / "none.csv"], tmp_path / "to")
     with pytest.raises(DataError, match="a folder, not a file"):
         prepare(QUIZ, [tmp_path], tmp_path / "to")
-    with pytest.raises(DataError, match="--split"):
+    with pytest.raises(DataError, match=r"--split \.\./test: quiz reads the splits test, train, dev, validation;"):
         prepare(QUIZ, [tmp_path], tmp_path / "to", split="../test")
 
 
@@ -256,3 +257,19 @@ def test_kinds_of_files(tmp_path: Path) -> None:
     assert kinds(QUIZ) == ("csv", "tsv", "jsonl", "xlsx", "json", "parquet")
     assert kinds(FACTS["mediqa_qa2019"])[0] == "xml"
     assert convert(QUIZ, []).rows == []
+
+
+def test_only_splits_that_the_task_reads_are_written(tmp_path: Path) -> None:
+    file = csv_file(tmp_path / "a.csv", [["dialogue", "section_text", "section_header"], ["x", "y", "CC"]])
+    told = (
+        r"--split bogus: mts_dialog reads the splits test1, test2, test, harness, train, validation; name one of them"
+    )
+    with pytest.raises(DataError, match=told):
+        prepare(FACTS["mts_dialog"], [file], tmp_path / "to", split="bogus")
+    assert not (tmp_path / "to").exists()
+    for split in ("test2", "train"):
+        prepare(FACTS["mts_dialog"], [file], tmp_path / "to", split=split)
+    data = load(FACTS["mts_dialog"], Source("folder", tmp_path / "to"))
+    assert (len(data.splits["test"]), data.fewshot_split) == (1, "train")
+    for facts in FACTS.values():
+        assert {facts.eval_split, facts.flat_split, *facts.fewshot_splits} <= set(readable_splits(facts)), facts.name
