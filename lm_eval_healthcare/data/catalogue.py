@@ -2,7 +2,7 @@
 
 Every task YAML of the pack carries a section `healthcare:` with the facts that the harness has no place for: columns,
 row counts, licence, languages. This module turns it into a `TaskFacts`. A YAML that includes another inherits the whole
-section and says under `healthcare_changes:` what is different.
+section and says under `healthcare_changes:` which of its keys are different; one that includes it may do so again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import yaml
 from lm_eval_healthcare.data.schema import Column, parse_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 SECTION = "healthcare"
 CHANGES = "healthcare_changes"
@@ -159,7 +159,7 @@ def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
     name = str(config.get("task"))
     section = config.get(SECTION)
     if isinstance(section, dict):
-        section = {**section, **(config.get(CHANGES) or {})}
+        section = {**section, **_changes(config)}
     if not isinstance(section, dict) or "benchmark" not in section:
         raise ValueError(
             f"task {name}: the YAML has no section '{SECTION}:' with at least 'benchmark'. Start from one of the "
@@ -213,6 +213,19 @@ def read_yaml(path: Path, merge: bool = True) -> dict[str, Any]:
     Raises:
         ValueError: If the file or an included one is not a YAML mapping.
     """
+    return _merged(_files(path)) if merge else _own(path)[0]
+
+
+def _files(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield what each file holds by itself, the included ones first."""
+    config, includes = _own(path)
+    for include in includes:
+        yield from _files(path.parent / include)
+    yield config
+
+
+def _own(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return what a file holds by itself, and the names of those that it includes."""
     with path.open(encoding="utf-8") as stream:
         try:
             config = yaml.load(stream, Loader=_Loader)
@@ -221,12 +234,34 @@ def read_yaml(path: Path, merge: bool = True) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ValueError(f"{path}: expected a YAML mapping, got {type(config).__name__}")
     includes = config.pop("include", [])
-    if not merge:
-        return config
-    merged: dict[str, Any] = {}
-    for include in [includes] if isinstance(includes, str) else includes:
-        merged.update(read_yaml(path.parent / include))
-    return {**merged, **config}
+    return config, [includes] if isinstance(includes, str) else list(includes)
+
+
+def _merged(files: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge key by key as the harness does; but changes add up, until a file has a section of its own."""
+    out: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
+    for file in files:
+        changes = {**({} if SECTION in file else changes), **(file.get(CHANGES) or {})}
+        out = {**out, **file, CHANGES: changes}
+    if not changes:
+        del out[CHANGES]
+    return out
+
+
+def _changes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all changes to the section, of the file that the harness loaded and of those that it includes.
+
+    The harness keeps only the last file's. Changes that are in no file, as a group may give them, come on top.
+    """
+    own, metadata = config.get(CHANGES) or {}, config.get("metadata")
+    source = Path(str(metadata.get("config_source") or "")) if isinstance(metadata, dict) else Path()
+    try:
+        files = list(_files(source)) if source.is_file() else []
+    except (OSError, ValueError):  # the harness has read it, so it is one that we cannot
+        files = []
+    of_files = any(own == (file.get(CHANGES) or {}) for file in files)
+    return {**_merged(files).get(CHANGES, {}), **({} if of_files else own)} if files else dict(own)
 
 
 @dataclass(frozen=True)
