@@ -7,6 +7,7 @@ question.
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
@@ -17,7 +18,7 @@ from lm_eval_healthcare.metrics import is_blank
 from lm_eval_healthcare.scoring.chosen_option import chosen_option, options_of_prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 ACC, PARSED, UNPARSED = "acc", "acc_parsed", "unparsed"
 
@@ -54,7 +55,9 @@ class GenerativeChoiceTask(GeneratedTextTask):
             found = first_text(result)
             text = "" if found is None else found
             labels = [str(choice) for choice in self.doc_to_choice(doc)]
-            chosen = chosen_option(text, labels, options_of_prompt(str(self.doc_to_text(doc)), labels))
+            prompt = str(self.doc_to_text(doc))
+            options = options_of_prompt(prompt, labels)
+            chosen = chosen_option(before_next_question(text, prompt, options), labels, options)
             right = math.nan if chosen is None else float(chosen in self._gold(doc, labels))
             scores = {
                 ACC: 0.0 if chosen is None else right,
@@ -78,3 +81,30 @@ class GenerativeChoiceTask(GeneratedTextTask):
         target = self.doc_to_target(doc)
         targets = target if isinstance(target, list) else [target]
         return {labels.index(one) if isinstance(one, str) and one in labels else int(one) for one in targets}
+
+
+def before_next_question(reply: str, prompt: str, options: Mapping[str, str]) -> str:
+    """Return a reply up to the next question, which a base model invents in the prompt's form.
+
+    That question begins with `Question:` or with the words that the prompt begins with (`Abstract:`). Where the prompt
+    begins with the question itself, it is known by its list of options, if a choice was made before it. The question
+    that was asked, written down again, is no next question.
+
+    Args:
+        reply: The model's answer, without reasoning.
+        prompt: The document's own prompt, without examples.
+        options: The options' texts by label, if the prompt lists some.
+    """
+    first = re.match(r"\w+(?: \w+){0,4}(?=:)", prompt)
+    heads = "|".join(["Question", "Pregunta", *([re.escape(first[0])] if first else [])])
+    for head in re.finditer(rf"^(?:{heads})(?: \d{{1,3}})?:.*$", reply, re.MULTILINE):
+        before = reply[: head.start()]
+        if before.strip() and head[0].strip() not in prompt:
+            return before
+    listed = "\n".join(rf"{re.escape(label)}\. (.*)" for label in options)
+    blocks = re.finditer(rf"^{listed}\n(?:Answer|Respuesta):", reply, re.MULTILINE) if options else iter(())
+    asked = [text.strip() for text in options.values()]
+    if block := next((block for block in blocks if [text.strip() for text in block.groups()] != asked), None):
+        before = reply[: block.start()].rpartition("\n\n")[0]
+        return reply if chosen_option(before, list(options), options) is None else before
+    return reply

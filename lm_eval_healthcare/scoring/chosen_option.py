@@ -1,37 +1,27 @@
 """Which option a free text chooses: the letter (or the word) that it gives as its answer, or none.
 
-A text that cannot be read is never guessed at: `hepatitis B`, `vitamin C` and a sentence that begins with `A` are no
-answers.
+Small rules are tried in order (`_RULES`); the first that finds something decides. It may find several options, and then
+the text chooses none. A text that cannot be read is never guessed at: `hepatitis B`, `C. difficile` and a sentence that
+begins with `A` are no answers.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from lm_eval_healthcare.scoring import option_phrases as phrases
+from lm_eval_healthcare.scoring.option_phrases import LabelPatterns, label_patterns, plain, words
 
-_MARKS = re.compile(r"[*_`$#]+|\\(?:boxed|text|mathrm|mathbf)\b|[{}]")
-_IS = r"(?:is|es|would\s+be|ser[ií]a|should\s+be|must\s+be)"
-_THE = r"(?:(?:the\s+)?(?:option|letter|opci[oó]n)|la(?:\s+(?:opci[oó]n|letra))?)"
-_SAYS = (
-    rf"\b(?:(?:answer|response|respuesta)(?:\s+correcta)?(?:\s+{_IS}|\s*[:=])?"
-    rf"|(?:option|choice|opci[oó]n|alternativa)(?:\s+correcta)?(?:\s+{_IS}|\s*[:=]))(?:\s+{_THE})?\s*[:=]?\s*"
-)
-_IS_RIGHT = rf"[)\]]?\s+{_IS}\s+(?:the\s+|la\s+)?(?:correct|right|best|correcta)\b"
-_OR = r"(?:\s*(?:,|/|&|\bor\b|\band\b|\by\b|\bo\b)\s*[(\[]?(?:option\s+)?)"
-_END = r"(?=\s*(?:$|[\n.,;:!?)\]\"'’”]|[-–—]\s))"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_BRIEF = 300  # characters; in a longer text an option that is merely mentioned is no answer
 
 
 def chosen_option(text: str, labels: Sequence[str], options: Mapping[str, str] | None = None) -> int | None:
     """Return the place of the option that a text chooses.
-
-    In this order: the last statement such as `the answer is B`, `Respuesta: B` or `B is correct`; a text that is the
-    label or begins with it and a mark (`B.`, `(B) ...`, `yes, since`); the only label that stands in marks, at the
-    beginning of a line or behind `option` (`(B)`, `B)`); the only option whose whole text occurs.
 
     Args:
         text: The model's answer, without reasoning.
@@ -41,11 +31,13 @@ def chosen_option(text: str, labels: Sequence[str], options: Mapping[str, str] |
     Returns:
         The place in `labels`; None if the text names no option, or more than one.
     """
-    plain = _MARKS.sub(" ", unicodedata.normalize("NFKC", text)).strip()
-    for found in (_stated(plain, tuple(labels)), _leading(plain, tuple(labels)), _marked(plain, tuple(labels))):
-        if found:
-            return found.pop() if len(found) == 1 else None
-    return _quoted(plain, labels, options or {})
+    known = [words((options or {}).get(label, "")) for label in labels]
+    unique = tuple("" if known.count(option) > 1 else option for option in known)
+    question, tidy = _Question(tuple(labels), unique, label_patterns(tuple(labels))), plain(text)
+    for rule in _RULES:
+        if found := rule(tidy, question):
+            return min(found) if len(found) == 1 else None
+    return None
 
 
 def options_of_prompt(prompt: str, labels: Sequence[str]) -> dict[str, str]:
@@ -57,57 +49,196 @@ def options_of_prompt(prompt: str, labels: Sequence[str]) -> dict[str, str]:
     }
 
 
-@lru_cache(maxsize=64)
-def _patterns(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    any_label = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
-    upper = "|".join(re.escape(label.upper()) for label in labels)
-    one = rf"(?:(?:{upper})\b|(?i:{any_label}){_END})"
-    stated = (
-        rf"(?i:{_SAYS})[(\[\"'“]?(?P<label>{one})(?P<more>{_OR}{one})?"
-        rf"|(?:^|(?<=[\s(\[]))(?P<label2>{upper})(?i:{_IS_RIGHT})"
-    )
-    leading = rf"^[(\[\"'“]?(?P<label>(?i:{any_label})){_END}(?P<more>[)\]]?{_OR}{one})?"
-    marked = (
-        rf"[(\[](?P<label>{upper})[)\]]|(?:^|(?<=\s))(?P<label2>{upper})\)|^\s*(?P<label3>{upper})[.:]\s"
-        rf"|\b(?i:option|opci[oó]n)\s+(?P<label4>{upper})\b(?!\s+(?i:is|es)\s+(?i:not|wrong|incorrect|false|incorrecta))"
-    )
-    return re.compile(stated), re.compile(leading), re.compile(marked, re.MULTILINE)
+@dataclass(frozen=True)
+class _Question:
+    """The labels, and the options' words by place (empty where unknown, or where two options have the same)."""
 
+    labels: tuple[str, ...]
+    options: tuple[str, ...]
+    patterns: LabelPatterns
 
-def _place(label: str, labels: tuple[str, ...]) -> int:
-    return [known.casefold() for known in labels].index(label.casefold())
+    @property
+    def every(self) -> set[int]:
+        return set(range(len(self.labels)))
 
+    def place(self, match: re.Match[str]) -> int:
+        return [known.casefold() for known in self.labels].index(match["label"].casefold())
 
-def _stated(text: str, labels: tuple[str, ...]) -> set[int]:
-    last = None
-    for match in _patterns(labels)[0].finditer(text):
-        last = match
-    if last is None:
+    def option_at(self, text: str, start: int) -> set[int]:
+        """Return the option whose whole text begins at `start`, an article aside; every one if another is joined."""
+        rest = words(text[start : start + max(map(len, self.options), default=0) + 40]) + " "
+        for begin in (rest, re.sub(r"^(?:an?|the|el|la|los|las|una?) ", "", rest)):
+            found = [place for place, option in enumerate(self.options) if option and begin.startswith(option + " ")]
+            if found:
+                longest = max(found, key=lambda place: len(self.options[place]))
+                more = re.match(r"(?:or|and|o|y) ", begin[len(self.options[longest]) + 1 :])
+                return self.every if more else {longest}
         return set()
-    return set(range(len(labels))) if last["more"] else {_place(last["label"] or last["label2"], labels)}
+
+    def ends(self, text: str, match: re.Match[str]) -> bool:
+        """Say whether a label is one, by what follows: a mark, a function word, or the option's own text."""
+        end, option = match.end(), self.options[self.place(match)]
+        if phrases.END.match(text, end):
+            return True
+        rest = words(text[end : end + len(option) + 40])
+        if text[end : end + 1] == ".":
+            return rest.split(" ")[0] in option.split()
+        return bool(option) and text[end : end + 1] in {" ", "-", "–", ":"} and f"{rest} ".startswith(f"{option} ")
+
+    def at(self, text: str, start: int) -> set[int]:
+        """Return the options named at a place: one, every one for `A or B`, or none."""
+        filler = phrases.FILLER.match(text, start)
+        filled = filler.end() if filler else start
+        if match := self.patterns.label.match(text, filled):
+            whole = self.option_at(text, match.start("label"))
+            if any(self.options[place].startswith(f"{match['label'].casefold()} ") for place in whole):
+                return whole  # `B cells`, where this is an option
+            joined = self.patterns.joined.match(text, match.end())
+            if joined and self.place(joined) != self.place(match):
+                return self.every
+            if self.ends(text, match):
+                return {self.place(match)}
+        return self.option_at(text, start) or self.option_at(text, filled)
+
+    def all_at(self, cue: re.Pattern[str], text: str) -> list[tuple[int, int, set[int]]]:
+        """Return beginning, end and named options for every cue that stands before some, but not before a list."""
+        found = []
+        for match in cue.finditer(text):
+            start, end = match.span()
+            if (named := self.at(text, end)) and not _unstated(text, start):
+                in_list = text[end - 1] == "\n" and named == {0} and _begins_list(text[end : end + 2000], self)
+                found += [] if in_list else [(start, end, named)]
+        return found
+
+    def claims(self, text: str, group: str) -> list[tuple[int, int, set[int]]]:
+        """Return beginning, end and option for every claim that an option is right (`label`) or the answer."""
+        found = [match for match in self.patterns.claim.finditer(text) if match[group]]
+        return [
+            (match.start(), match.end(), {self.place(match)})
+            for match in found
+            if not _unstated(text, match.start("label"))
+        ]
 
 
-def _leading(text: str, labels: tuple[str, ...]) -> set[int]:
-    match = _patterns(labels)[1].match(text)
+def _reconsidered(text: str, question: _Question) -> set[int]:
+    """What is stated after the last `Wait, no` or `Espera`."""
+    begins = [match.end() for match in phrases.RECONSIDERED.finditer(text)]
+    rest = text[begins[-1] :].lstrip(" .,:;–—-") if begins else ""
+    return _anchored(rest, question) or _stated(rest, question) or _opening(rest, question)
+
+
+def _anchored(text: str, question: _Question) -> set[int]:
+    r"""The last `Answer: B`, `Respuesta final: B`, `<answer>B</answer>`, `\boxed{B}`; two in a row count together."""
+    found = question.all_at(phrases.ANCHORED, text)
+    in_a_row = len(found) > 1 and found[-1][0] - found[-2][1] <= 4
+    return (found[-1][2] | (found[-2][2] if in_a_row else set())) if found else set()
+
+
+def _opening(text: str, question: _Question) -> set[int]:
+    """A first line that is a label, a label and its option, or an option; with `the correct answer is`, if any."""
+    opens = set() if _begins_list(text, question) else _whole_line(text.partition("\n")[0], question)
+    stated = question.all_at(phrases.STATED, _before_explanation(text)) if opens else []
+    return opens.union(*(named for start, end, named in stated if phrases.FIRM.search(text[max(0, start - 12) : end])))
+
+
+def _stated(text: str, question: _Question) -> set[int]:
+    """The last `the answer is B`, `I choose B`, `B is the correct answer`, `thus, B`; best before an explanation."""
+    for part in (_before_explanation(text), text):
+        if found := question.all_at(phrases.STATED, part) + question.claims(part, "answer"):
+            return max(found, key=lambda one: one[:2])[2]
+    return set()
+
+
+def _led_by(text: str, question: _Question) -> set[int]:
+    """A text that begins with a label and a mark, or with an option's sentence: `B: since ...`, `Yes, ...`."""
+    match = question.patterns.line.match(text)
+    if match and not _begins_list(text, question):
+        joined = question.patterns.joined.match(text, match.end())
+        if joined and question.place(joined) != question.place(match):
+            return question.every
+        says_more = phrases.VERB.match(text, match.end()) or phrases.REJECTED.match(text, match.end())
+        return {question.place(match)} if question.ends(text, match) and not says_more else set()
+    first, second, *_ = [words(part) for part in re.split(r"[.\n](?=\s|$)", text, maxsplit=2)] + [""]
+    known = bool(first) and first in question.options and (not second or second not in question.options)
+    return {question.options.index(first)} if known else set()
+
+
+def _claimed(text: str, question: _Question) -> set[int]:
+    """Every `B is right` and `C: correct`; in a question for the exception there are several."""
+    return set().union(*(places for _, _, places in question.claims(text, "label")))
+
+
+def _closing(text: str, question: _Question) -> set[int]:
+    """A last line that is a label, a label and its option, or an option, unless it ends a list."""
+    lines = text.split("\n")
+    in_list = _labelled(" ".join(lines[-2:-1]), question) is not None
+    return set() if in_list else _whole_line(lines[-1], question)
+
+
+def _marked(text: str, question: _Question) -> set[int]:
+    """In a brief text: what stands in marks or behind `option`, and is not rejected."""
+    found = set()
+    for match in question.patterns.mark.finditer(text if len(text) <= _BRIEF else ""):
+        ends = match["option"] or question.ends(text, match)
+        if ends and not phrases.NEGATION.search(phrases.clause(text, match.start(), match.end())):
+            found.add(question.place(match))
+    return found
+
+
+def _quoted(text: str, question: _Question) -> set[int]:
+    """In a brief text: the options whose whole texts occur outside a negated clause."""
+    spans = []
+    for place, option in enumerate(question.options):
+        if len(text) > _BRIEF + len(option) or (len(option) < 4 and words(text) != option) or not option:
+            continue
+        pattern = r"(?<![\w/])" + r"\W{1,4}".join(re.escape(word) for word in option.split()) + r"(?![\w/])"
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            spans.append((match.start(), match.end(), place))
+    # An option inside another that is meant (`asthma` in `cardiac asthma`) is not meant.
+    outer = [a for a in spans if not any(b[0] <= a[0] and a[1] <= b[1] and b[:2] != a[:2] for b in spans)]
+    return {place for start, end, place in outer if not phrases.NEGATION.search(phrases.clause(text, start, end))}
+
+
+_RULES: tuple[Callable[[str, _Question], set[int]], ...] = (
+    _reconsidered, _anchored, _opening, _stated, _led_by, _claimed, _closing, _marked, _quoted,
+)  # fmt: skip
+
+
+def _whole_line(line: str, question: _Question) -> set[int]:
+    if (whole := words(line)) and whole in question.options:
+        return {question.options.index(whole)}
+    match = question.patterns.line.match(line)
     if match is None:
         return set()
-    return set(range(len(labels))) if match["more"] else {_place(match["label"], labels)}
+    rest = line[match.end() :].lstrip(" .:)]>'!–—-")
+    own = question.options[question.place(match)]
+    agrees = own and f"{words(rest)} ".startswith(f"{own} ") and question.ends(line, match)
+    return {question.place(match)} if not rest or agrees or phrases.EXPLANATION.match(rest) else set()
 
 
-def _marked(text: str, labels: tuple[str, ...]) -> set[int]:
-    found = _patterns(labels)[2].finditer(text)
-    return {_place(str(match[match.lastgroup or 0]), labels) for match in found}
+def _before_explanation(text: str) -> str:
+    heading = phrases.EXPLANATION.search(text)
+    return text[: heading.start()] if heading else text
 
 
-def _quoted(text: str, labels: Sequence[str], options: Mapping[str, str]) -> int | None:
-    words = f" {_words(text)} "
-    found = [place for place, label in enumerate(labels) if _words(options.get(label, ""))]
-    found = [place for place in found if f" {_words(options[labels[place]])} " in words]
-    # An option that is part of another that occurs too (`asthma`, `cardiac asthma`) is not meant.
-    texts = {place: _words(options[labels[place]]) for place in found}
-    found = [p for p in found if not any(p != q and f" {texts[p]} " in f" {texts[q]} " for q in found)]
-    return found[0] if len(found) == 1 else None
+def _labelled(line: str, question: _Question) -> int | None:
+    match = question.patterns.label.match(line)
+    return question.place(match) if match and re.match(r"[.:)\]]| ?[-–—] |$", line[match.end() :]) else None
 
 
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
+def _begins_list(text: str, question: _Question) -> bool:
+    """Say whether a text goes through the options: labels alone on two lines, or the next label on a later line."""
+    lines = text.split("\n")
+    first = _labelled(lines[0], question)
+    for line in lines[1:] if first is not None else ():
+        if phrases.EXPLANATION.match(line):
+            return False
+        if (label := _labelled(line, question)) is not None:
+            alone = len(words(lines[0]).split()) == len(words(line).split()) == 1
+            return label == (first or 0) + 1 or (alone and label != first)
+    return False
+
+
+def _unstated(text: str, start: int) -> bool:
+    """Say whether what begins at `start` is no statement: `if the answer is`, `I do not think that B is`."""
+    return phrases.UNSTATED.search(text[max(0, start - 60) : start]) is not None

@@ -8,6 +8,7 @@ import pytest
 
 from lm_eval_healthcare import task_manager, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue
+from lm_eval_healthcare.harness.generative_choice import before_next_question
 from scripted import ScriptedModel, evaluate
 
 NAMES = [entry.name for entry in catalogue(tasks_path()) if entry.kind == "task" and entry.name.endswith("_gen")]
@@ -24,7 +25,10 @@ def gold_letters(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_right_answers_in_many_forms_are_right(name: str) -> None:
-    forms = ["{}", "The answer is {}.", "<think>Hm, A?\n\nOr C?</think>\n\n**Answer:** {}", "({})"]
+    forms = [
+        "{}", "The answer is {}.", "There is much to say.\n\nAnswer: {}", "{}\n\nQuestion: Next?\nA. x\nAnswer: A",
+        "<think>Hm, A?\n\nOr C?</think>\n\n**Answer:** {}", "({})",
+    ]  # fmt: skip
     gold = gold_letters(name)
     replies = [forms[n % len(forms)].format(letter) for n, letter in enumerate(gold)]
     out = evaluate(name, ScriptedModel(replies))["results"][name]
@@ -61,3 +65,36 @@ def test_spanish_is_asked_in_spanish() -> None:
     text = task["careqa_es_gen"].fewshot_context(task["careqa_es_gen"].eval_docs[0], 0)
     assert text.startswith("Elija")
     assert text.endswith("\nRespuesta:")
+
+
+OPTIONS = {"A": "liver", "B": "spleen"}
+LISTED = "A. liver\nB. spleen\nAnswer:"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reply", "read"),
+    [
+        (f"Question: Which?\n{LISTED}", "B\n\nQuestion: What?\nA. x\nB. y\nAnswer: A", "B\n\n"),
+        (f"Question: Which?\n{LISTED}", "B\nQuestion 2: What?\nAnswer: A", "B\n"),
+        (f"Pregunta: ¿Cuál?\n{LISTED}", "B\n\nPregunta: ¿Qué?\nRespuesta: A", "B\n\n"),
+        ("Abstract: One.\nQuestion: Is it?\nAnswer:", "no\n\nAbstract: Two.\nAnswer: yes", "no\n\n"),
+        ("Title: One\nAbstract: x\nAnswer:", "B\n\nTitle: Two\nAnswer: A", "B\n\n"),
+        ("Complaint or diagnosis: cough\nAnswer:", "B\nComplaint or diagnosis: fever\nAnswer: A", "B\n"),
+        # without a head: the list of options tells
+        (f"Which is it?\n{LISTED}", "B\n\nWhere is it?\nA. here\nB. there\nAnswer: A", "B"),
+        # the same question again, a reply that begins with one, and one that discusses the options
+        (f"Question: Which?\n{LISTED}", f"Well.\nQuestion: Which?\n{LISTED} B", None),
+        (f"Question: Which?\n{LISTED}", "Question: Which one?\nAnswer: B", None),
+        (f"Which is it?\n{LISTED}", f"Again:\n\nWhich is it?\n{LISTED} B", None),
+        (f"Which is it?\n{LISTED}", "Let me see.\n\nOne by one:\nA. No.\nB. Right.\nAnswer: B", None),
+        (f"Question: Which?\n{LISTED}", "The question: B?\n\nNo question: A.\n\nAnswer: A", None),
+    ],
+)
+def test_invented_questions_are_not_read(prompt: str, reply: str, read: str | None) -> None:
+    assert before_next_question(reply, prompt, OPTIONS if "A. " in prompt else {}) == (reply if read is None else read)
+
+
+@pytest.mark.parametrize("part", ["Question: x\n", "A. x\n", "A. x\nB. y\nAnswer:\n\n", "\n"])
+def test_looping_models_are_cut_in_time(part: str) -> None:
+    cut = before_next_question("B\n" + part * (100_000 // len(part)), f"Question: Which?\n{LISTED}", OPTIONS)
+    assert cut.startswith("B\n")
