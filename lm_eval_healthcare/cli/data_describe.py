@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print the description of every task."""
+    from lm_eval_healthcare.data.files import DataError
     from lm_eval_healthcare.harness.options import Options, task_options
     from lm_eval_healthcare.report.data_description import describe_task
     from lm_eval_healthcare.report.data_tables import markdown, note
@@ -43,12 +44,17 @@ def execute(args: argparse.Namespace) -> int:
     columns = {name: getattr(args, name) for name in ("question", "answer", "category", "year")}
     given = metadata(args)
     options = Options.from_metadata(given)
-    described = {}
+    described, problems = {}, []
     for task in selected(args):
         own = task_options(task.facts, given)
-        described[task.facts.name] = describe_task(
-            task, options.data, options.data_revision, own, args.tokenizer, columns, args.figures
-        )
+        try:
+            described[task.facts.name] = describe_task(
+                task, options.data, options.data_revision, own, args.tokenizer, columns, args.figures
+            )
+        except DataError as error:  # the other tasks are still described
+            problems.append(str(error))
+    if problems and not described:
+        raise DataError("\n".join(problems))
     if args.format == "json":
         print_json(described)
     else:
@@ -58,4 +64,6 @@ def execute(args: argparse.Namespace) -> int:
     for found in described.values():
         for file in found.get("figures", []):
             print(f"figure: {file}", file=sys.stderr)
-    return 0
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return int(bool(problems))

@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Convert, and say what was written and what the task makes of it."""
     from lm_eval_healthcare.data.files import DataError
+    from lm_eval_healthcare.data.manifest import read_manifest
     from lm_eval_healthcare.data.originals import listed, prepare
     from lm_eval_healthcare.data.selection import select
     from lm_eval_healthcare.data.source import Source, load
@@ -49,9 +50,13 @@ def execute(args: argparse.Namespace) -> int:
         names = ", ".join(task.facts.name for task in tasks)
         raise UserError(f"{args.task} means several tasks ({names}); name one, files are of one benchmark")
     facts = tasks[0].facts
+    before = read_manifest(args.to)
     entry, found = prepare(facts, args.files, args.to, args.split, args.skip_faulty, args.sheet)
     counts = f"{entry.rows:,} rows from {found.read:,} original ones"
     print(f"{args.to / entry.path}: {counts} (licence of the data: {facts.licence})")
+    earlier = before.entries.get(entry.path) if before is not None else None
+    if earlier is not None and earlier.sha256 != entry.sha256:
+        print(f"it replaces the {earlier.rows:,} rows of {earlier.date} that were there")
     if found.faulty:
         print(f"\nleft out, {found.faulty:,} rows:\n  {listed(found.faults)}")
     try:

@@ -21,6 +21,11 @@ Options of the pack go into --metadata:
   metrics=default|ngram|all|bleu+rouge1   metrics of open-ended tasks, joined by +
   prompt=harness|pack          whose instruction (default: harness, comparable with published scores)
   answers=FOLDER|off           where answers are saved before scoring (default: below --output_path)
+  reasoning=auto|on|off        <think> blocks are taken out before scoring; on: stop strings are kept from the model too
+  fewshot_holdout=N            take N scored rows as few-shot examples, where a benchmark has no other split
+  keep_text=no|yes             keep texts of credentialed data (MIMIC-III) in sample logs and saved answers
+  send_text=no|yes             let texts of credentialed data go to a model outside this network
+  references= dialogue= subset= section= note= source= scored=   of single tasks: see their cards
 
 example:
   lm-eval-healthcare run --model hf --model_args pretrained=MODEL --tasks careqa_open,medtext \\

@@ -13,17 +13,15 @@ if TYPE_CHECKING:
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
+_PERPLEXITIES = ["word_perplexity", "byte_perplexity", "bits_per_byte", "nats_per_byte"]
 # What a task's class measures, and the metrics that it has whatever its YAML says; None where the option decides.
 _KINDS: dict[str, tuple[str, list[str] | None]] = {
     "MultipleChoiceTask": ("multiple choice", []),
     "ClassificationTask": ("multiple choice", []),
     "GenerativeChoiceTask": ("multiple choice in free text", ["acc", "acc_parsed", "unparsed"]),
     "OpenEndedTask": ("open-ended", None),
-    "PerplexityTask": ("perplexity of the reference", ["word_perplexity", "byte_perplexity", "bits_per_byte"]),
-    "ConditionalPerplexityTask": (
-        "perplexity of the reference after the prompt",
-        ["word_perplexity", "byte_perplexity", "bits_per_byte", "nats_per_byte"],
-    ),
+    "PerplexityTask": ("perplexity of the reference", _PERPLEXITIES),
+    "ConditionalPerplexityTask": ("perplexity of the reference after the prompt", _PERPLEXITIES),
 }
 _VARIANTS = ("_gen", "_conditional_perplexity", "_perplexity")
 
@@ -47,7 +45,7 @@ def describe_pack(root: Path, data: str | None = None) -> tuple[list[dict[str, A
             continue
         facts = facts_from_config(entry.config)
         kind, always = _KINDS.get(str(entry.config.get("class")).rpartition(".")[2], ("other", []))
-        hub = _hub(facts)
+        hub = hub_source(facts)
         tasks.append(
             {
                 "name": facts.name,
@@ -98,7 +96,8 @@ def with_variants(tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _hub(facts: TaskFacts) -> str:
+def hub_source(facts: TaskFacts) -> str:
+    """Return the hub's name of the set that a task's rows come from."""
     if not facts.dataset_path:
         return "your own files"
     files = facts.hub_kwargs.get("data_files")

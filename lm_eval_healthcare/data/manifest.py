@@ -142,6 +142,23 @@ def all_from_hub(folder: Path, files: Iterable[Path]) -> bool:
     return bool(entries) and all(e is not None and "hub" in e.origin and is_whole(folder, e) for e in entries)
 
 
+def changed(folder: Path, found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names of files that are not what the folder's manifest says; none without a manifest.
+
+    Args:
+        folder: The data folder.
+        found: `name` and `sha256` of each file that was read.
+    """
+    try:
+        manifest = read_manifest(folder)
+    except DataError:
+        return []
+    entries = manifest.entries if manifest is not None else {}
+    return [
+        file["name"] for file in found if file["name"] in entries and entries[file["name"]].sha256 != file["sha256"]
+    ]
+
+
 class FolderWriter:
     """Writes files into a data folder; made by `writing`, which keeps other writers out.
 

@@ -21,7 +21,7 @@ from lm_eval_healthcare.data.files import DataError, sha256
 from lm_eval_healthcare.data.folder import LOCAL_FEWSHOT_SPLITS, find_files, read_file
 from lm_eval_healthcare.data.functions import named
 from lm_eval_healthcare.data.holdout import HOLDOUT, hold_out, question_key
-from lm_eval_healthcare.data.manifest import all_from_hub
+from lm_eval_healthcare.data.manifest import all_from_hub, changed
 from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
 from lm_eval_healthcare.sample import rows_path
 
@@ -121,6 +121,10 @@ def load(
         raise DataError(f"{facts.name}: {error}") from error
     raw = _read_hub(facts, dict(hub_kwargs or {})) if source.kind == "hub" else _read_folder(facts, source)
     data = _prepare(facts, raw, chosen, tolerant=source.kind == "hub" or raw.fetched)
+    for name in changed(source.folder, raw.provenance["files"]) if source.folder else ():
+        data.warnings.append(
+            f"{facts.name}: {name} is not what manifest.json says it was; `lm-eval-healthcare data verify` tells more"
+        )
     if holdout:
         _hold_out(data, holdout, facts)
     data.provenance = {**raw.provenance, "rows": {name: len(rows) for name, rows in data.splits.items()}}
@@ -210,7 +214,10 @@ def _prepare(facts: TaskFacts, raw: _Raw, options: Mapping[str, str], tolerant: 
         prepared = named(facts.prepare)(checked, options)
         data.splits = {name: rows for name, rows in prepared.splits.items() if rows}
         data.left_out += prepared.left_out
-        data.warnings += prepared.warnings
+        data.warnings += [
+            text if text.startswith((facts.name, facts.folder_name)) else f"{facts.name}: {text}"
+            for text in prepared.warnings
+        ]
         local_test = raw.scored == "test" and facts.eval_split == "train" and "test" in data.splits
         data.eval_split = facts.eval_split if facts.eval_split in data.splits and not local_test else raw.scored
         if data.eval_split not in data.splits:
@@ -254,7 +261,8 @@ def _fewshot_split(splits: Mapping[str, Any], scored: str, facts: TaskFacts) -> 
 def _compare_count(facts: TaskFacts, data: TaskData) -> None:
     expected, found = facts.row_counts(data.eval_split), len(data.splits[data.eval_split])
     if expected and found not in expected:
-        place = data.provenance.get("files", [{"name": facts.dataset_path}])[0]["name"]
+        files = [file["name"] for file in data.provenance.get("files", [])]
+        place = files[0] if len(files) == 1 else f"{facts.folder_name}/" if files else facts.dataset_path
         reasons = ", ".join(f"{reason}: {count}" for reason, count in data.left_out.items())
         told = f"{' or '.join(map(str, expected))}{f' (left out: {reasons})' if reasons else ''}"
         data.warnings.append(

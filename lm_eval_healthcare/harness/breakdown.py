@@ -24,19 +24,23 @@ _LONGEST_NAME = 60
 class ScoredDocument(dict):
     """The scores of one document as the harness takes them.
 
-    The dict holds what is logged for the document. `items()`, from which the harness aggregates, adds the scores by
-    category: NaN for every category but the document's own. So every document gives the same keys, and the log is not
-    filled with NaN.
+    The dict holds what is logged for the document. `items()`, from which the harness aggregates, leaves out what is not
+    a number, and adds the scores by category: NaN for every category but the document's own. So every document gives
+    the same keys, and the log is not filled with NaN.
     """
 
-    def __init__(self, scores: dict[str, float], by_category: dict[str, float] | None = None) -> None:
+    def __init__(self, scores: dict[str, Any], by_category: dict[str, float] | None = None) -> None:
         """Keep `scores` for the log and add `by_category` for the aggregation."""
         super().__init__(scores)
         self._by_category = by_category or {}
 
+    def keys(self) -> Any:
+        """Return the names of the metrics."""
+        return {name: None for name in self if not isinstance(self[name], str)}.keys()
+
     def items(self) -> Any:
         """Return the pairs that are aggregated."""
-        return {**self, **self._by_category}.items()
+        return {**{name: self[name] for name in self.keys()}, **self._by_category}.items()
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ def cells(metrics: Sequence[str], columns: Iterable[str], rows: Mapping[str, Seq
     Args:
         metrics: The metrics that are broken down.
         columns: Columns to break it down by.
-        rows: The values of each column; a column that is not there gives no cells.
+        rows: The values of each column, repeated or not; a column that is not there gives no cells.
 
     Returns:
         Cells with distinct keys such as `acc_category_nursing`, which are also metric names in the results.
@@ -67,13 +71,13 @@ def cells(metrics: Sequence[str], columns: Iterable[str], rows: Mapping[str, Seq
     out: list[Cell] = []
     taken: set[str] = set()
     for column in columns:
-        values = sorted({str(value) for value in rows.get(column, [])})
-        if len(values) == 1:
-            continue  # it says nothing that the whole does not
-        if len(values) > _MOST_VALUES:
-            logger.warning("column '%s' has %d values; scores are not broken down by it", column, len(values))
+        found = values(rows.get(column, []))
+        if len(found) > _MOST_VALUES:
+            logger.warning(
+                "column '%s' has more than %d values; scores are not broken down by it", column, _MOST_VALUES
+            )
             continue
-        for metric, value in itertools.product(metrics, values):
+        for metric, value in itertools.product(metrics, found):
             key = base = f"{metric}_{column}_{_slug(value)}"
             number = 1
             while key in taken:
@@ -84,10 +88,16 @@ def cells(metrics: Sequence[str], columns: Iterable[str], rows: Mapping[str, Seq
     return out
 
 
+def values(column: Iterable[Any]) -> list[str]:
+    """Return the distinct values of a column, as text and in order; one more than are ever shown is enough."""
+    return sorted({str(value) for value in column})[: _MOST_VALUES + 1]
+
+
 def as_metrics(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells that are also metrics of the results: those of columns that would not fill the table."""
+    """Return the cells that are also metrics of the results: of columns that neither fill the table nor say nothing."""
     counts = Counter(cell.column for cell in cells)
-    return [cell for cell in cells if counts[cell.column] <= _MOST_METRICS]
+    several = {column for column in counts if len({cell.value for cell in cells if cell.column == column}) > 1}
+    return [cell for cell in cells if cell.column in several and counts[cell.column] <= _MOST_METRICS]
 
 
 def cell_scores(cells: Iterable[Cell], doc: Mapping[str, Any], scores: Mapping[str, float]) -> dict[str, float]:

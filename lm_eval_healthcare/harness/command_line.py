@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -135,6 +136,40 @@ def refuse_unwritable(path: Path) -> None:
             pass
     except OSError as error:
         raise OptionError(f"--output_path {path}: cannot write there ({error}); give a folder that is yours") from error
+
+
+def refuse_half_written(path: Path, since: float) -> None:
+    """Look whether the files that a run has written are whole; the harness goes on when a disk is full.
+
+    Args:
+        path: The run's output path.
+        since: When the run began, in seconds since the epoch; older files are not looked at.
+
+    Raises:
+        OptionError: If a file of results or samples is cut. It gets another name, under which nobody takes it for
+            whole.
+    """
+    folder = path.parent if path.suffix == ".json" else path
+    cut = []
+    for file in [*folder.glob("**/*results_*.json"), *folder.glob("**/samples_*.jsonl")]:
+        if file.stat().st_mtime >= since - 1 and not _is_whole(file):
+            cut.append(file.rename(file.with_name(f"{file.name}.incomplete")).name)
+    if cut:
+        raise OptionError(
+            f"the disk took only a part of {', '.join(sorted(cut))} in {folder}. Free space there or choose another "
+            "folder; if the log above says where the answers are saved: lm-eval-healthcare score FOLDER -o ANOTHER"
+        )
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        text = file.read_text(encoding="utf-8")
+        lines = [text] if file.suffix == ".json" else text.split("\n")
+        for line in lines if file.suffix == ".json" else lines[:-1]:
+            json.loads(line)
+    except ValueError:
+        return False
+    return bool(text) and (file.suffix == ".json" or lines[-1] == "")
 
 
 def _raise(message: str) -> Any:

@@ -17,6 +17,7 @@ from lm_eval_healthcare import metrics, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.folder import find_files
+from lm_eval_healthcare.data.listing import hub_source
 from lm_eval_healthcare.data.source import parse_source
 from lm_eval_healthcare.harness import stubs
 from lm_eval_healthcare.harness.options import (
@@ -154,7 +155,7 @@ def _hub_state(facts: TaskFacts) -> str:
     """Whether the hub's set has been loaded on this machine before; the hub itself is not asked."""
     if facts.credentialed or not facts.dataset_path:
         return "not on the hub, needs a data folder"
-    name = str(facts.dataset_path)
+    name = hub_source(facts).partition(" ")[0]
     home = Path(os.environ.get("HF_HOME") or _cache_home() / "huggingface")
     prepared = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets") / name.replace("/", "___").lower()
     cached = prepared.is_dir() or (home / "hub" / f"datasets--{name.replace('/', '--')}").is_dir()

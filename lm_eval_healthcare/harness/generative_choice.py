@@ -20,7 +20,7 @@ from lm_eval_healthcare.scoring.chosen_option import chosen_option, options_of_p
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ACC, PARSED, UNPARSED = "acc", "acc_parsed", "unparsed"
+ACC, PARSED, UNPARSED, CHOSEN = "acc", "acc_parsed", "unparsed", "chosen"
 
 
 class GenerativeChoiceTask(GeneratedTextTask):
@@ -28,7 +28,7 @@ class GenerativeChoiceTask(GeneratedTextTask):
 
     `acc` counts a text that chooses no option as wrong; `acc_parsed` is the accuracy of the texts that choose one, and
     `unparsed` the share of those that do not. A high `unparsed` says that the model did not follow the format, not that
-    it knows little.
+    it knows little. The sample log says under `chosen` what was read from each text.
     """
 
     def _look_at_questions(self) -> None:
@@ -59,7 +59,8 @@ class GenerativeChoiceTask(GeneratedTextTask):
             options = options_of_prompt(prompt, labels)
             chosen = chosen_option(before_next_question(text, prompt, options), labels, options)
             right = math.nan if chosen is None else float(chosen in self._gold(doc, labels))
-            scores = {
+            scores: dict[str, Any] = {
+                CHOSEN: "none" if chosen is None else labels[chosen],
                 ACC: 0.0 if chosen is None else right,
                 f"{ACC}_coverage": 1.0,
                 PARSED: right,

@@ -36,7 +36,8 @@ logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "answer_loglikelihood"
 # Windows that a model gets at once, and what a run with --use_cache that is killed loses at most.
-WINDOWS_A_CALL = 512
+WINDOWS_A_CALL = 512  # enough for an engine that makes its own batches
+WINDOWS_A_STEP = 64  # of progress, where batches are small
 # Tokens of context and continuation that a model takes, compared with its `max_length`: transformers does not read the
 # last one, vLLM needs room for a generated one. One less where nobody knows.
 _ROOM = {"HFLM": 1, "SGLangLM": 0, "TemplateAPI": 0, "VLLM": -1}
@@ -200,7 +201,7 @@ def _computed(lm: Any, windows: list[tuple[int, Window]]) -> Iterator[tuple[list
         if lm.batch_size == "auto":  # found once, by the longest window; the harness would look again in every call
             options["override_bs"] = lm._detect_batch_size([(None, *max(asked, key=lambda w: len(w[0] + w[1])))], 0)
         width = int(options.get("override_bs") or lm.batch_size)
-        size = width * math.ceil(WINDOWS_A_CALL / width)
+        size = width * math.ceil(WINDOWS_A_STEP / width)
     elif getattr(lm, "data_parallel_size", 1) > 1:
         size = len(asked)  # every call starts the workers anew
     for start in range(0, len(asked), size):

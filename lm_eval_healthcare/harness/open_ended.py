@@ -33,14 +33,13 @@ class GeneratedTextTask(HealthcareTask):
     """A task whose answers are texts that the model writes: what the model is told to stop at, and what is scored.
 
     A chat model is not stopped at a blank line: its replies often begin with one, or with a heading that ends in one.
-    Base models keep the task's stop string, without which they would go on to invent the next question. Reasoning is
+    Base models keep the task's stop strings, without which they would go on to invent the next question. Reasoning is
     taken out of an answer before its stop strings are looked for; where a model is known to reason, they are not given
     to the model, since it would stop inside its reasoning.
     """
 
     DECIDED_HERE = frozenset({"process_results", "metric_list"})
 
-    _chat = False
     _reasons = False
     _saved_stops: list[str] | None = None
 
@@ -53,11 +52,11 @@ class GeneratedTextTask(HealthcareTask):
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """Build the request; under a chat template only the turn's end ends the answer, unless somebody said so."""
-        self._chat = bool(kwargs.get("apply_chat_template", False))
+        self.chat = bool(kwargs.get("apply_chat_template", False))
         request = super().construct_requests(doc, ctx, **kwargs)
         prompt, _, *rest = request.arguments
         reasoning = self.options.reasoning
-        self._reasons = reasoning == "on" or (reasoning == "auto" and opens_reasoning(prompt))
+        self._reasons = reasoning == "on" or (reasoning == "auto" and self._begins_reasoning(prompt))
         request.arguments = (prompt, self.generation_kwargs_used, *rest)
         return request
 
@@ -73,11 +72,16 @@ class GeneratedTextTask(HealthcareTask):
             return self._saved_stops
         until = (self.config.generation_kwargs or {}).get("until") or []
         until = [until] if isinstance(until, str) else list(until)
-        return [] if self._chat and until == _BLANK_LINE and "until" not in self._user_generation_kwargs else until
+        return [] if self.chat and until == _BLANK_LINE and "until" not in self._user_generation_kwargs else until
 
-    def take_saved_stops(self, stops: list[str]) -> None:
-        """Use the stop strings of the run whose answers are scored again."""
-        self._saved_stops = stops
+    def take_saved_stops(self, stops: list[str], chat: bool) -> None:
+        """Take over how the model was asked in the run whose answers are scored again."""
+        self._saved_stops, self.chat = stops, chat
+
+    def doc_to_target(self, doc: Any, doc_to_target: Any = None) -> Any:
+        """Return the reference; a text where there is one, a list where several are equally good."""
+        target = super().doc_to_target(doc, doc_to_target)
+        return target[0] if isinstance(target, list) and len(target) == 1 and isinstance(target[0], str) else target
 
     def _clean_answers(self) -> None:
         for instance in self._instances or []:
@@ -92,15 +96,19 @@ class GeneratedTextTask(HealthcareTask):
     def scored_text(self, reply: str, prompt: str) -> str:
         """Return what is scored of a reply: without reasoning and leading blanks, up to a stop string."""
         if self.options.reasoning != "off":
-            answer = without_reasoning(reply, opens_reasoning(prompt))
+            answer = without_reasoning(reply, self._begins_reasoning(prompt))
             if answer.cut:
                 return CutAnswer()
             reply = answer.text
         return stopped(reply.lstrip(), self.stops)
 
+    def _begins_reasoning(self, prompt: str) -> bool:
+        """Say whether the chat template, not a question that happens to end so, begins the model's reasoning."""
+        return self.chat and opens_reasoning(prompt)
+
     def _warn_of_empty(self, empty: int, cut: int, total: int) -> None:
         if empty * 2 > total and empty > cut:
-            hint = "" if self._chat else "; a chat model needs --apply_chat_template"
+            hint = "" if self.chat else "; a chat model needs --apply_chat_template"
             logger.warning("%s: %d of %d answers are empty%s", self.task_name, empty, total, hint)
         if cut:
             hint = "give the model more room (--gen_kwargs max_gen_toks=4096)"

@@ -6,6 +6,7 @@ import difflib
 import functools
 import os
 import re
+from collections import defaultdict
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,21 @@ def all_option_names() -> tuple[str, ...]:
     """Return the names of all options: those that every task has, and those of single tasks."""
     tasks = (facts_from_config(entry.config) for entry in catalogue(tasks_path()) if entry.kind == "task")
     return tuple(dict.fromkeys([*option_names(), *(name for facts in tasks for name in facts.options)]))
+
+
+def options_of_others(given: Iterable[str], tasks: Iterable[str]) -> list[str]:
+    """Return one message for each option that only tasks have which are not run, so that it changes nothing."""
+    owners: dict[str, set[str]] = defaultdict(set)
+    for entry in catalogue(tasks_path()):
+        if entry.kind == "task":
+            for option in facts_from_config(entry.config).options:
+                owners[option].add(entry.name)
+    run = set(tasks)
+    return [
+        f"option '{name}' changes nothing here: it belongs to {', '.join(sorted(owners[name])[:3])}, which are not run"
+        for name in given
+        if name in owners and not owners[name] & run
+    ]
 
 
 def unknown_variables() -> list[str]:

@@ -179,13 +179,13 @@ class PerplexityTask(HealthcareTask):
         self.reasons[EXTREME_PERPLEXITY] = sum(is_extreme(corpus_perplexity([p])) for p in values["word_perplexity"])
         if self.rank:
             return
-        before = f"the token before each text is {', '.join(map(repr, sorted(self._prefix_tokens)))}"
+        shown = ", ".join(map(repr, sorted(self._prefix_tokens)))
+        before = f"the token before each text (here {shown}; another one with --model_args prefix_token_id=N)"
         logger.warning(
-            "%s: %s above %.0e. This often is a wrong set-up (%s; another one: --model_args prefix_token_id=N) "
-            "or texts of a few rare words. Compare models by nats_per_byte or by ranks: one such value decides any "
-            "correlation",
+            "%s: %s above %.0e. This often comes from %s, or from texts of a few rare words. Compare models by "
+            "nats_per_byte or by ranks: one such value decides any correlation",
             self.task_name, ", ".join(self._extreme), EXTREME,
-            before if self._prefix_tokens else "such as a wrong prompt format",
+            before if self._prefix_tokens else "a prompt in another form than the model was trained on",
         )  # fmt: skip
 
     # What the results file says

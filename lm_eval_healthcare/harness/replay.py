@@ -43,6 +43,11 @@ def saved_requests(task: str) -> list[SavedRequest] | None:
     return None if _active is None else _active.tasks.get(task)
 
 
+def saved_categories(task: str) -> dict[str, list[str]] | None:
+    """Return the categories that a task had in the saved run being replayed, if there is one that knows them."""
+    return None if _active is None else _active.run.get("tasks", {}).get(task, {}).get("categories")
+
+
 def saved_rows(task: str, split: str) -> TaskData:
     """Return the rows that the saved run being replayed asked about as the data of a task."""
     assert _active is not None
@@ -151,7 +156,10 @@ def _load(saved: SavedRun, metadata: dict[str, Any], include_path: Sequence[str]
         used = recorded.get(name, {}).get("generation_kwargs")
         if used and task.config.output_type == "generate_until":
             task.config.generation_kwargs = used
-            task.take_saved_stops(recorded[name].get("stops") or list(used.get("until") or []))
+            stops = recorded[name].get("stops")
+            task.take_saved_stops(
+                list(used.get("until") or []) if stops is None else stops, bool(recorded[name].get("chat"))
+            )
     return loaded
 
 

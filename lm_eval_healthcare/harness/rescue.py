@@ -81,7 +81,7 @@ class Run:
         self.name: str = from_first(name, world_size)
         self.owed: Counter[str] = Counter()
         self.saved: set[str] = set()
-        self.folder: Path | None = None
+        self.folders: dict[str, Path] = {}  # where each task's answers lie
         self._tasks: list[weakref.ref[HealthcareTask]] = []
 
     @property
@@ -104,20 +104,20 @@ class Run:
             instance.resps = Answers(self, task.task_name, max(1, instance.repeats or 1))
 
     def save(self, tasks: list[HealthcareTask]) -> Path | None:
-        """Write the answers of tasks into the first folder that takes them, which later tasks then share.
+        """Write the answers of tasks into the first folder that takes them: where earlier ones lie, if that has room.
 
         Returns:
             The folder, or None if no folder took them.
         """
         names = ", ".join(sorted(task.task_name for task in tasks))
-        for base in [self.folder] if self.folder else _bases(tasks[0]):
-            folder = self.folder or base / self.name
+        folders = [*self.folders.values(), *(base / self.name for base in _bases(tasks[0]))]
+        for folder in dict.fromkeys(folders):
             try:
-                _write(folder, tasks, [task for task in self.tasks if task.task_name in self.saved])
+                _write(folder, tasks, [task for task in self.tasks if self.folders.get(task.task_name) == folder])
             except Exception as error:
                 logger.warning("answers of %s could not be saved in %s: %s", names, folder, error)
                 continue
-            self.folder = folder
+            self.folders.update({task.task_name: folder for task in tasks})
             return folder
         return None
 
@@ -145,26 +145,27 @@ def save_answered(run: Run | None) -> None:
     if not tasks:
         return
     names = ", ".join(sorted(task.task_name for task in tasks))
-    first = run.folder is None
+    known = set(run.folders.values())
     folder = run.save(tasks)
     run.saved |= {task.task_name for task in tasks}
     if folder is None:
         logger.error("answers of %s are NOT on disk; the run goes on. Free space, or name a folder: answers=DIR", names)
         return
     command = f"lm-eval-healthcare score {shlex.quote(str(folder))}"
-    if first:
+    if folder not in known:
         logger.info("answers are saved in %s before they are scored; if the run stops: %s", folder, command)
     logger.debug("answers of %s are saved", names)
 
 
 def discard(run: Run | None, task: HealthcareTask) -> None:
     """Delete the saved answers of a task whose texts are not kept, once they are scored."""
-    if run is None or run.folder is None or task.replaying or task.task_name not in run.saved:
+    folder = run.folders.get(task.task_name) if run is not None else None
+    if folder is None or task.replaying:
         return
     try:
-        answers_file(run.folder, task.task_name, task.rank).unlink(missing_ok=True)
+        answers_file(folder, task.task_name, task.rank).unlink(missing_ok=True)
         if task.rank == 0:
-            mark_deleted(run.folder, task.task_name)
+            mark_deleted(folder, task.task_name)
     except OSError as error:
         logger.error(
             "answers of %s hold texts of credentialed data and could not be deleted: %s", task.task_name, error
@@ -172,11 +173,11 @@ def discard(run: Run | None, task: HealthcareTask) -> None:
 
 
 def _write(folder: Path, tasks: list[HealthcareTask], before: list[HealthcareTask]) -> None:
-    if tasks[0].rank == 0:
-        write_run(folder, _describe([*before, *tasks]))
     for task in tasks:
         requests = (_saved_request(instance, task.row_number(instance.doc_id)) for instance in task.instances)
         write_answers(folder, task.task_name, requests, rank=task.rank, private=task.facts.credentialed)
+    if tasks[0].rank == 0:  # last: where a disk is full, a folder does not speak of answers that it lacks
+        write_run(folder, _describe([*before, *tasks]))
 
 
 def _saved_request(instance: Instance, doc_id: int) -> SavedRequest:
@@ -208,6 +209,8 @@ def _describe(tasks: list[HealthcareTask]) -> dict[str, Any]:
                     "num_fewshot": task.config.num_fewshot,
                     "generation_kwargs": task.generation_kwargs_used,
                     "stops": task.stops,
+                    "chat": task.chat,
+                    "categories": task.categories,
                     "rows": len(task.eval_docs),
                     "provenance": task.provenance,
                 }

@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import sys
+import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval_healthcare.harness import rescue
 from lm_eval_healthcare.harness.command_line import (
     metadata_from_arguments,
+    refuse_half_written,
     refuse_unwritable,
     split_names,
     start_logging,
@@ -27,11 +30,18 @@ from lm_eval_healthcare.harness.command_line import (
 from lm_eval_healthcare.harness.manager import (
     build_task_manager,
     leave_out_without_rows,
+    leaves,
     needs_harness_index,
     user_folders,
     without_overlap,
 )
-from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options, unknown_variables
+from lm_eval_healthcare.harness.options import (
+    OptionError,
+    Options,
+    options_of_others,
+    unknown_options,
+    unknown_variables,
+)
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
@@ -101,8 +111,11 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
     except ValueError as error:  # no model is loaded yet: the message alone is what a user needs
         raise OptionError(str(error)) from error
     rescue.set_context(rescue.RunContext(output_path=config.output_path, arguments=_recorded(config)))
+    started = time.time()
     with _in_place_of_task_manager(manager):
         cli.execute(args)
+    if config.output_path:
+        refuse_half_written(Path(config.output_path), started)
     return [summary for task in loaded.values() if (summary := summarise(task)) is not None]
 
 
@@ -162,6 +175,10 @@ def _runnable(manager: TaskManager, names: Sequence[str], metadata: dict[str, An
             "left out, since their rows can only come from your own files (--metadata data=FOLDER): %s",
             ", ".join(left_out),
         )
+    for name in names:
+        twice = [leaf for leaf, count in Counter(leaves(manager, [name])).items() if count > 1]
+        if twice:
+            logger.warning("%s holds %s more than once: its mean counts them more than once", name, ", ".join(twice))
     return without_overlap(manager, names)
 
 
@@ -185,6 +202,9 @@ def _configured_folders(args: argparse.Namespace) -> list[str]:
 def _refuse_unknown_options(config: EvaluatorConfig, names: Sequence[str], manager: TaskManager) -> None:
     """Only where all tasks are the pack's is an unknown key surely a mistake: other tasks have options of their own."""
     given = set(config.metadata or {}) - set(config.model_args or {})  # the harness has merged the two
+    strange = options_of_others(given, leaves(manager, [m for name in names for m in manager.match_tasks([name])]))
+    for message in strange:
+        logger.warning(message)
     problems = unknown_options(sorted(given), strict=not needs_harness_index(names, manager)) + unknown_variables()
     if problems:
         raise OptionError("\n".join(problems))

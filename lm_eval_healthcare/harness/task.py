@@ -68,6 +68,8 @@ class HealthcareTask(ConfigurableTask):
         if replay.saved_requests(self.facts.name) is not None:
             config.pop("process_docs", None)  # saved rows have been through it
         self.metric_names = self._resolve_metrics(config)
+        self.chat = False
+        self.categories: dict[str, list[str]] = {}
         self.rank, self.world_size = 0, 1
         self._selected: list[int] = []
         self._run: rescue.Run | None = None
@@ -98,7 +100,7 @@ class HealthcareTask(ConfigurableTask):
         self.reasons: Counter[str] = Counter()
         self.metric_errors: dict[str, str] = {}
         self.breakdown: dict[str, Any] = {}
-        self._scores: dict[str, dict[str, float]] = {}
+        self._scores: dict[str, dict[str, Any]] = {}
         self._hidden: dict[int, dict[str, Any]] = {}
 
     # Rows
@@ -184,8 +186,8 @@ class HealthcareTask(ConfigurableTask):
         """The strings that end an answer; a task that has no texts for answers has none."""
         return []
 
-    def take_saved_stops(self, stops: list[str]) -> None:
-        """Use the stop strings of the run whose answers are scored again."""
+    def take_saved_stops(self, stops: list[str], chat: bool) -> None:
+        """Take over how the model was asked in the run whose answers are scored again."""
 
     @property
     def answered(self) -> bool:
@@ -321,8 +323,11 @@ class HealthcareTask(ConfigurableTask):
     def _add_breakdown_metrics(self) -> None:
         # Values of a category become names of metrics: no text of credentialed data may be one.
         columns = [column for column in self.facts.breakdown if column in self.features and not self.facts.credentialed]
-        values = {column: self.task_docs[column] for column in columns}
-        self._every_cell = breakdown.cells(self._broken_down(), columns, values)
+        # Scored again, a task has the categories of the whole set that it had in its run, not of the saved rows alone.
+        self.categories = replay.saved_categories(self.facts.name) or {
+            column: breakdown.values(self.task_docs[column]) for column in columns
+        }
+        self._every_cell = breakdown.cells(self._broken_down(), columns, self.categories)
         self._cells = breakdown.as_metrics(self._every_cell)
         for cell in self._cells:
             self._metric_fn_list[cell.key] = None

@@ -89,3 +89,20 @@ def test_run_and_check_say_what_they_leave_out(tmp_path: Path, cli: Callable[...
     assert done.returncode == 0, done.stderr
     assert "left out, since their rows can only come from your own files" in done.stderr + done.stdout
     assert set(results_of(tmp_path / "out")["results"]) == {"careqa_open", "mediqa_qa2019"}
+
+
+def test_what_a_users_group_holds_twice_and_options_of_other_tasks_are_told(
+    tmp_path: Path, cli: Callable[..., Any]
+) -> None:
+    for name, members in (
+        ("mine_a", "[mmlu_anatomy]"),
+        ("mine_b", "[mmlu_anatomy, medtext]"),
+        ("mine", "[mine_a, mine_b]"),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(f"group: {name}\ntask: {members}\n", encoding="utf-8")
+    done = cli(
+        "run", "--model", "dummy", "--tasks", "mine", "--include_path", str(tmp_path), "--limit", "2",
+        "--metadata", "data=sample", "references=good", "metrics=bleu",
+    )  # fmt: skip
+    assert "mine holds mmlu_anatomy more than once" in done.stderr + done.stdout
+    assert "option 'references' changes nothing here" in done.stderr + done.stdout

@@ -21,6 +21,7 @@ from lm_eval_healthcare import task_manager, tasks_path
 from lm_eval_healthcare.data.catalogue import read_yaml
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.harness import rescue
+from lm_eval_healthcare.harness.command_line import refuse_half_written
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.replay import score_saved_run
 from lm_eval_healthcare.scoring import answers as answers_module
@@ -422,3 +423,58 @@ def test_answers_of_a_task_with_examples_of_its_own_are_scored_again(tmp_path: P
     assert done.returncode == 0, done.stderr
     again = results_of(tmp_path / "again")["results"]["mine"]
     assert again["acc,none"] == first["results"]["mine"]["acc,none"]
+
+
+def test_a_folder_that_fills_up_leaves_later_answers_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    small, write = tmp_path / "small", answers_module._write_whole
+
+    def full(path: Path, *args: Any) -> None:
+        if small in path.parents and path.name == "medmcqa.jsonl":
+            raise OSError(28, "No space left on device")
+        write(path, *args)
+
+    monkeypatch.setattr(answers_module, "_write_whole", full)
+    manager = task_manager(metadata={"data": "sample", "answers": str(small)}, include_defaults=False)
+    model = ScriptedModel(["an answer"], likelihood=lambda _, choice: -1.0)
+    with caplog.at_level(logging.INFO):
+        simple_evaluate(model, tasks=["careqa_open", "medmcqa"], task_manager=manager)
+    assert [set(read_run(folder).tasks) for folder in small.iterdir()] == [{"careqa_open"}]
+    (other,) = (tmp_path / "cache").glob("**/run.json")
+    assert set(read_run(other.parent).tasks) == {"medmcqa"}
+    assert caplog.text.count("answers are saved in") == 2
+
+
+def test_a_part_of_a_set_scored_again_has_the_keys_that_it_had(tmp_path: Path) -> None:
+    metadata = {"data": "sample", "answers": str(tmp_path / "answers"), "metrics": "bleu"}
+    manager = task_manager(metadata=metadata, include_defaults=False)
+    first = simple_evaluate(ScriptedModel(["a reply"]), tasks=["mts_dialog"], task_manager=manager, limit=3)
+    (folder,) = (tmp_path / "answers").iterdir()
+    _, again = score_saved_run(folder, tmp_path / "again", {})
+    numbers = [
+        {k: v for k, v in out["results"]["mts_dialog"].items() if isinstance(v, float)} for out in (first, again)
+    ]
+    assert "bleu_subset_test1,none" in numbers[0]
+    assert numbers[0] == pytest.approx(numbers[1], nan_ok=True)
+
+
+def test_files_that_a_full_disk_cut_are_told_and_renamed(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    whole = {
+        "results_2026-01-01T00-00-00.000000.json": "{}",
+        "samples_a_2026-01-01T00-00-00.000000.jsonl": '{"a": 1}\n',
+    }
+    cut = {
+        "results_2026-01-02T00-00-00.000000.json": '{"results": {"a"',
+        "samples_b_2026-01-01T00-00-00.000000.jsonl": '{"a": 1}\n{"a": 2',
+        "samples_c_2026-01-01T00-00-00.000000.jsonl": "",
+    }
+    for name, text in {**whole, **cut}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    with pytest.raises(OptionError, match="the disk took only a part of"):
+        refuse_half_written(tmp_path, time.time() - 5)
+    assert {path.name for path in folder.iterdir()} == {*whole, *(f"{name}.incomplete" for name in cut)}
+    refuse_half_written(tmp_path, time.time() - 5)
