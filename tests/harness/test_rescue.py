@@ -117,7 +117,7 @@ def test_all_tasks_are_saved_before_the_first_is_scored(tmp_path: Path, caplog: 
 def test_a_full_disk_is_told_and_scores_come_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(path: Path, lines: Any) -> None:
+    def full(path: Path, *args: Any) -> None:
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr(answers_module, "_write_whole", full)
