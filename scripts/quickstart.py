@@ -20,7 +20,7 @@ import _environments as environments
 from _environments import Environment, Failure
 from _progress import Progress, duration, say, show
 
-TASKS = "careqa_open,medtext,healthcare_mcqa,careqa_es"
+TASKS = "careqa_open,medtext,healthcare_mcqa,careqa_es,biored,med_text_classification_easy,olaph_conditional_perplexity"
 EXAMPLE = """\
 examples:
   python scripts/quickstart.py
