@@ -169,6 +169,8 @@ def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
     if scored not in splits and not (facts.prepare and facts.read):
         raise DataError(f"{facts.name}: {facts.dataset_path} has no split '{scored}' (found: {', '.join(splits)})")
     scored = scored if scored in splits else next(iter(splits))
+    if not facts.read:  # other splits are not looked at: MedMCQA's test rows, for one, come without labels
+        splits = {name: splits[name] for name in (scored, _fewshot_split(splits, scored, facts)) if name is not None}
     label = f"{facts.dataset_path} ({facts.dataset_name or 'default'})"
     provenance = {
         "source": "hub",
@@ -176,7 +178,6 @@ def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:
         "dataset_name": facts.dataset_name,
         "revision": revision,
         "asked_revision": kwargs.get("revision"),
-        **({"asked_revision": str(kwargs["revision"])} if kwargs.get("revision") is not None else {}),
         **({"data_files": arguments["data_files"]} if "data_files" in arguments else {}),
         "fingerprint": getattr(splits[scored], "_fingerprint", None),
     }
