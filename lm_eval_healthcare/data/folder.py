@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.data.files import EXTENSIONS, DataError, read_rows
 from lm_eval_healthcare.data.functions import named
+from lm_eval_healthcare.data.listing import hub_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ def find_files(facts: TaskFacts, folder: Path) -> dict[str, list[Path]]:
         raise DataError(
             f"{facts.name}: no rows in {folder}. Put {name}.jsonl there (or {others}), or a folder {name}/ "
             f"with one file a split (such as {facts.flat_split}.jsonl), in the columns of "
-            f"{facts.dataset_path or 'the benchmark'}: {', '.join(facts.columns)}"
+            f"{hub_source(facts) if facts.dataset_path else 'the benchmark'}: {', '.join(facts.columns)}"
         )
     splits: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(subfolder.iterdir()):

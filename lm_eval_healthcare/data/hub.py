@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_FILE = re.compile(r"^(?P<repository>hf://datasets/[^/@]+/[^/@]+)(?:@[^/]+)?(?P<path>/.*)$")
 _FORMATS = ("arrow", "csv", "json", "parquet", "text")  # names under which `datasets` reads files, not sets
+_MEDIA = frozenset({"Audio", "Image", "Pdf", "Video"})
 _GATED = re.compile(r"gated|401|403|access to .* is restricted|authenticat", re.IGNORECASE)
 
 
@@ -41,10 +42,16 @@ def fetch(facts: TaskFacts, kwargs: Mapping[str, Any] | None = None) -> tuple[di
         loaded = datasets.load_dataset(facts.dataset_path, facts.dataset_name, **arguments)
     except Exception as error:
         raise DataError(_explain(facts, error)) from error
-    splits = {facts.hub_splits.get(name, name): rows for name, rows in loaded.items()}
+    splits = {facts.hub_splits.get(name, name): _without_media(rows, facts) for name, rows in loaded.items()}
     asked = {**facts.hub_kwargs, **(kwargs or {})}.get("revision")
     of_hub = "revision" in arguments or _names_hub_files(arguments.get("data_files"))
     return splits, _commit(next(iter(loaded.values())), asked if of_hub else None)
+
+
+def _without_media(rows: Any, facts: TaskFacts) -> Any:
+    """Leave out columns of images and sounds that the task does not read: each would be decoded with its row."""
+    media = [name for name, feature in rows.features.items() if type(feature).__name__ in _MEDIA]
+    return rows.remove_columns([name for name in media if name not in facts.columns])
 
 
 def load_arguments(facts: TaskFacts, kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from lm_eval_healthcare.data.files import DataError, sha256
 from lm_eval_healthcare.data.folder import LOCAL_FEWSHOT_SPLITS, find_files, read_file
 from lm_eval_healthcare.data.functions import named
 from lm_eval_healthcare.data.holdout import HOLDOUT, hold_out, question_key
+from lm_eval_healthcare.data.listing import hub_source
 from lm_eval_healthcare.data.manifest import all_from_hub, changed
 from lm_eval_healthcare.data.schema import check_row, without_lone_surrogates
 from lm_eval_healthcare.sample import rows_path
@@ -263,7 +264,7 @@ def _compare_count(facts: TaskFacts, data: TaskData) -> None:
     expected, found = facts.row_counts(data.eval_split), len(data.splits[data.eval_split])
     if expected and found not in expected:
         files = [file["name"] for file in data.provenance.get("files", [])]
-        place = files[0] if len(files) == 1 else f"{facts.folder_name}/" if files else facts.dataset_path
+        place = files[0] if len(files) == 1 else f"{facts.folder_name}/" if files else hub_source(facts)
         reasons = ", ".join(f"{reason}: {count}" for reason, count in data.left_out.items())
         told = f"{' or '.join(map(str, expected))}{f' (left out: {reasons})' if reasons else ''}"
         data.warnings.append(

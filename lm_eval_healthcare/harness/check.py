@@ -15,14 +15,23 @@ from lm_eval_healthcare.harness.manager import (
     leave_out_without_rows,
     leaves,
     needs_harness_index,
+    without_overlap,
 )
-from lm_eval_healthcare.harness.options import OptionError, Options, unknown_options, unknown_variables
+from lm_eval_healthcare.harness.options import (
+    OptionError,
+    Options,
+    options_of_others,
+    unknown_options,
+    unknown_variables,
+)
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lm_eval.tasks import TaskManager
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -69,6 +78,13 @@ def check(
         left_out = leave_out_without_rows(manager, known, Options.from_metadata(metadata).data)
         told = "not part of this run: its rows can only come from your own files (--metadata data=FOLDER)"
         reports = [TaskReport(name, warnings=[told]) for name in left_out]
+    try:
+        without_overlap(manager, known)
+    except ValueError as error:
+        problems.append(str(error))
+    matched = [match for name in known for match in manager.match_tasks([name])]
+    for message in options_of_others(metadata, leaves(manager, matched)):
+        logger.warning(message)
     tasks: dict[str, None] = {}
     for name in names:
         matches = manager.match_tasks([name])

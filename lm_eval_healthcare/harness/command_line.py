@@ -19,6 +19,8 @@ from lm_eval.utils import make_table, setup_logging
 from lm_eval_healthcare.harness.logs import join_harness_log
 from lm_eval_healthcare.harness.options import OptionError
 
+_SHORTEST = len("--inc")  # shorter forms of the flags that are taken out could mean others of the harness
+
 
 def start_logging() -> None:
     """Set up the harness's log, with the pack's records in it."""
@@ -59,7 +61,7 @@ def take_out(argv: Sequence[str], flag: str, several: bool = False) -> tuple[lis
 
     Args:
         argv: The arguments.
-        flag: Such as `--include_path`; `--include_path=x` is found too.
+        flag: Such as `--include_path`; `--include_path=x` is found too, and shorter forms that the harness takes.
         several: Whether all values up to the next flag belong to it.
 
     Returns:
@@ -74,17 +76,18 @@ def take_out(argv: Sequence[str], flag: str, several: bool = False) -> tuple[lis
     while place < len(argv):
         argument = argv[place]
         place += 1
-        if argument.startswith(f"{flag}="):
-            values.append(argument.partition("=")[2])
-        elif argument == flag:
+        name, equals, value = argument.partition("=")
+        if not (flag.startswith(name) and len(name) >= _SHORTEST):
+            rest.append(argument)
+        elif equals:
+            values.append(value)
+        else:
             start = place
             while place < len(argv) and not argv[place].startswith("-") and (several or place == start):
                 values.append(argv[place])
                 place += 1
             if place == start:
                 raise OptionError(f"{flag} needs a value, and none was given")
-        else:
-            rest.append(argument)
     return values, rest
 
 

@@ -142,6 +142,9 @@ def without_overlap(manager: TaskManager, names: Sequence[str]) -> list[str]:
     Args:
         manager: The manager that will load the tasks.
         names: Names or patterns as the user gave them; names of YAML files stay.
+
+    Raises:
+        ValueError: If two groups share a part of their tasks.
     """
     matched = list(
         dict.fromkeys(m for name in names for m in ([name] if name.endswith(".yaml") else manager.match_tasks([name])))
@@ -149,6 +152,14 @@ def without_overlap(manager: TaskManager, names: Sequence[str]) -> list[str]:
     members = {name: set(leaves(manager, [name])) for name in matched if _is_group(manager, name)}
     inside = {a for a in members for b in members if a != b and (members[a] < members[b])}
     kept = [name for name in members if name not in inside]
+    for place, name in enumerate(kept):
+        for other in kept[:place]:
+            if members[name] & members[other]:
+                both = ", ".join(sorted(members[name] & members[other])[:3])
+                raise ValueError(
+                    f"the groups {other} and {name} both hold {both}, and the harness runs a task once. Name one of "
+                    "the groups and the other's tasks one by one, or run one group after the other"
+                )
     if inside:
         logger.info("%s: part of another group that is run", ", ".join(sorted(inside)))
     taken = {leaf for name in kept for leaf in members[name]}
@@ -172,10 +183,19 @@ def leaves(manager: TaskManager, names: Iterable[str]) -> Iterator[str]:
         entry = manager.task_index.get(name)
         members = (entry.cfg or {}).get("task") if entry is not None else None
         if isinstance(members, list):
-            yield from leaves(
-                manager, [m if isinstance(m, str) else str(m.get("task") or m.get("group")) for m in members]
-            )
+            yield from _members(manager, members)
         elif entry is not None and entry.yaml_path is None and entry.tags:
             yield from sorted(entry.tags)
         else:
             yield name
+
+
+def _members(manager: TaskManager, members: Sequence[Any]) -> Iterator[str]:
+    """Yield the task names behind the members of a group; a member may be a name, or a task or group written there."""
+    for member in members:
+        if isinstance(member, str):
+            yield from leaves(manager, [member])
+        elif isinstance(member.get("task"), list):
+            yield from _members(manager, member["task"])
+        else:
+            yield from leaves(manager, [str(member.get("task") or member.get("group"))])

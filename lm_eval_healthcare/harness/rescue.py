@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import logging
 import os
@@ -116,6 +117,7 @@ class Run:
                 _write(folder, tasks, [task for task in self.tasks if self.folders.get(task.task_name) == folder])
             except Exception as error:
                 logger.warning("answers of %s could not be saved in %s: %s", names, folder, error)
+                _remove(folder, tasks)
                 continue
             self.folders.update({task.task_name: folder for task in tasks})
             return folder
@@ -178,6 +180,13 @@ def _write(folder: Path, tasks: list[HealthcareTask], before: list[HealthcareTas
         write_answers(folder, task.task_name, requests, rank=task.rank, private=task.facts.credentialed)
     if tasks[0].rank == 0:  # last: where a disk is full, a folder does not speak of answers that it lacks
         write_run(folder, _describe([*before, *tasks]))
+
+
+def _remove(folder: Path, tasks: list[HealthcareTask]) -> None:
+    """Remove what a folder took of answers that go elsewhere: nobody would look for them here."""
+    for task in tasks:
+        with contextlib.suppress(OSError):
+            answers_file(folder, task.task_name, task.rank).unlink(missing_ok=True)
 
 
 def _saved_request(instance: Instance, doc_id: int) -> SavedRequest:

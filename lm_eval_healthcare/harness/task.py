@@ -226,7 +226,7 @@ class HealthcareTask(ConfigurableTask):
                 )
                 for place, saved in replay.in_places(self._saved)
             ]
-        if self.facts.credentialed and self.options.send_text == "no" and world_size == 1:
+        if self.facts.credentialed and self.options.send_text == "no" and world_size == 1 and self._saved is None:
             for instance in self._instances or []:
                 instance.request_type = privacy.guarded(instance.request_type)
         self._run = rescue.join_run(self)

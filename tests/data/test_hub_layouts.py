@@ -177,3 +177,15 @@ def test_one_such_row_in_a_hundred_is_left_out(layout: Layout, hub_copy: Path) -
     assert data.left_out == {"unusable_row": 1}
     assert len(data.splits[data.eval_split]) == len(many)
     assert f"row 1: column '{layout.column}'" in " ".join(data.warnings)
+
+
+def test_pictures_that_no_task_reads_are_not_decoded(hub_copy: Path) -> None:
+    rows = sample("med_prescriptions", "train")
+    picture = {"bytes": b"no picture", "path": None}
+    table = datasets.Dataset.from_list([{**row, "Image": picture} for row in rows])
+    table = table.cast_column("Image", datasets.Image())
+    path = hub_copy / "devlocalhost" / "prescription-full" / "data" / "train-00000-of-00001.parquet"
+    path.parent.mkdir(parents=True)
+    table.to_parquet(str(path))
+    data = load(FACTS["med_prescriptions_easy"], parse_source("hub"))
+    assert len(data.splits["test"]) == len(rows)

@@ -106,3 +106,23 @@ def test_what_a_users_group_holds_twice_and_options_of_other_tasks_are_told(
     )  # fmt: skip
     assert "mine holds mmlu_anatomy more than once" in done.stderr + done.stdout
     assert "option 'references' changes nothing here" in done.stderr + done.stdout
+
+
+def test_groups_that_share_a_part_are_refused_with_a_remedy(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    for name, members in (("one", "[careqa_en, medtext]"), ("two", "[careqa_en, careqa_open]")):
+        (tmp_path / f"{name}.yaml").write_text(f"group: {name}\ntask: {members}\n", encoding="utf-8")
+    for command in (["check"], ["run", "--model", "dummy"]):
+        done = cli(*command, "--tasks", "one,two", "--include_path", str(tmp_path), "--metadata", "data=sample")
+        assert done.returncode != 0
+        assert "both hold careqa_en" in done.stdout + done.stderr
+
+
+def test_a_group_written_inside_a_group(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    (tmp_path / "outer.yaml").write_text(
+        "group: outer\ntask:\n  - biored\n  - group: inner\n    task: [medmcqa, medqa_4options]\n", encoding="utf-8"
+    )
+    assert list(leaves(task_manager(str(tmp_path), include_defaults=False), ["outer"])) == [
+        "biored", "medmcqa", "medqa_4options",
+    ]  # fmt: skip
+    done = cli("check", "--tasks", "outer", "--inc", str(tmp_path), "--metadata", "data=sample")
+    assert done.returncode == 0, done.stdout + done.stderr

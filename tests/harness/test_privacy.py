@@ -19,8 +19,9 @@ from lm_eval_healthcare.data.files import DataError, read_rows
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.privacy import is_near
 from lm_eval_healthcare.sample import rows_path
+from lm_eval_healthcare.scoring import answers as answers_module
 from scripted import ScriptedModel, evaluate
-from support import write_jsonl
+from support import results_of, write_jsonl
 
 COURSE, REPORT = "mimic_hospital_course", "mimic_repsum"
 REPLIES = [f"The patient number {n} was treated and went home in good condition." for n in range(8)]
@@ -267,3 +268,28 @@ def test_scoring_again_what_was_not_deleted(tmp_path: Path, cli: Any) -> None:
     done = cli("score", str(folder), "--partial", "-o", str(tmp_path / "again"))
     assert done.returncode == 2
     assert "were deleted once scored" in done.stderr
+
+
+@pytest.mark.parametrize("task", [REPORT, f"{COURSE}_perplexity", f"{COURSE}_conditional_perplexity"])
+def test_kept_answers_are_scored_again(task: str, tmp_path: Path, cli: Any) -> None:
+    metadata = {"answers": str(tmp_path), "keep_text": "yes"}
+    first = evaluate(task, Likely(REPLIES), metadata=metadata)
+    (folder,) = tmp_path.iterdir()
+    done = cli("score", str(folder), "-o", str(tmp_path / "again"))
+    assert done.returncode == 0, done.stderr
+    again = results_of(tmp_path / "again")
+    assert scores(again, task) == pytest.approx(scores(first, task), nan_ok=True)
+
+
+def test_a_full_folder_keeps_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write = answers_module._write_whole
+
+    def full(path: Path, *args: Any) -> None:
+        if tmp_path / "small" in path.parents and path.name == "run.json":
+            raise OSError(28, "No space left on device")
+        write(path, *args)
+
+    monkeypatch.setattr(answers_module, "_write_whole", full)
+    evaluate(REPORT, ScriptedModel(REPLIES), metadata={"answers": str(tmp_path / "small")})
+    assert not list(tmp_path.rglob("*.jsonl"))
