@@ -79,10 +79,31 @@ STATED = re.compile(
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 FIRM = re.compile(r"\b(?:correct[ao]?|right|final|best)\b", re.IGNORECASE)
-# What stands before `the answer is` where it is not stated: `if`, `I do not think that`, `a tempting`.
+# What stands before `the answer is` where it is not stated: `if`, `I do not think that`, `a tempting`, `second best`,
+# `some say`, and a condition at the beginning of the sentence.
 UNSTATED = re.compile(
-    r"(?:\b(?:if|whether|unless|si|doubt)|(?:\bnot|n't)\ (?:think|believe|say|mean|agree|conclude|sure))\b"
-    r"[^.,;:!?\n]{0,40}$|\b(?:wrong|incorrect|tempting|possible|plausible|other|another|common|alternative|worst)\ $",
+    r"""(?:\b(?:if|whether|unless|si|doubt)|(?:\bnot|n't)\ (?:think|believe|say|mean|agree|conclude|sure))\b
+      [^.,;:!?\n]{0,40}$
+    | \b(?:wrong|incorrect|tempting|possible|plausible|other|another|common|alternative|worst|trap|runner-up|no|nunca
+        |jam[aá]s|tampoco|never|distractor|next\ best
+        |(?:second|third|least|less|segunda?|tercera?)(?:[\ -](?:best|likely|probable|correct|appropriate|mejor))?)\ $
+    | \b(?:you|one|some|many|others|people|students|una|algunos|muchos)
+      (?:\ (?:people|students|experts|sources|might|may|could|would)){0,3}
+      (?:\ (?:think|say|argue|believe|assume|guess|claim|suggest|dicen|creen))?(?:\ (?:that|que))?(?:\ (?:the|la))?\ $
+    | (?:^|[.!?;:\n(]\ ?)(?:(?:but|and|however|so|now|pero|y),?\ )?(?:
+        (?:if(?!\ (?:I|we|forced|asked)\b)|unless|when(?!\ \w{1,20}ing)|were|had|si|cuando
+          |at\ first|a\ primera\ vista|initially)
+      | in\ (?!(?:this|these|such|our|my|conclusion|summary|short|brief|fact|sum|all|light|view|a\ nutshell
+          |the\ (?:given|present|above|described|case|context|options|scenario|question|list|image|vignette|end))\b)
+      | en\ (?!(?:este|esta|estos|estas|conclusi[oó]n|resumen|definitiva|el\ caso|el\ contexto|base)\b)
+      )\b[^.!?;\n]{0,140}$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# What makes a statement one for another case, if an earlier one is plain: `would be`, `For smokers, `.
+WOULD = re.compile(r"\b(?:would\ be|ser[ií]a)\b", re.IGNORECASE)
+LED = re.compile(
+    r"(?:^|[.!?;:\n(]\ ?)(?:for|with|without|para|con|sin)\ (?!(?:this|these|that|such|our|me|este|esta|estos|estas|mí"
+    r"|question|pregunta|the\ (?:given|question|above|present))\b)[^.!?;\n]{1,140}$",
     re.IGNORECASE,
 )
 FILLER = re.compile(
@@ -102,9 +123,18 @@ END = re.compile(
 )
 # `A is wrong`, `A: incorrect`.
 REJECTED = re.compile(
-    r"[\s.:)\]'–—-]{0,4}(?:(?:is|es|was|are|seems|would be) )?(?:also |clearly |probably )?"
-    r"(?:not(?! \w\b)|(?:is|would)n't|wrong|incorrect[ao]?|false|fals[ao]|no es|unlikely|excluded|ruled|less|❌|✗)\b",
+    r"[\s.,:)\]'–—-]{0,4}(?:(?:is|es|was|are|seems|would be) )?(?:also |clearly |probably )?"
+    r"(?:not(?! \w\b)|(?:is|would)n't|wrong|incorrect[ao]?|false|fals[ao]|no es|unlikely|excluded|ruled|less"
+    r"|no(?=[.,;!\n]|$)|❌|✗)(?!\w)",
     re.IGNORECASE,
+)
+# The same in the sentence of a stated answer, also behind an insertion: `Therefore C, which is rare, is excluded`.
+TAKEN_BACK = re.compile(
+    r"""[)\]']{0,2}(?:,?\ (?:[-–—]\ )?(?:which|que)\ [^.;\n]{1,80}?(?:,|\ [-–—]))?(?:\ ?[(\[:–—-]\ ?|\ )
+    (?:(?:is|was|are|es|est[aá]|seems|can\ be|has\ been)\ )?(?:also\ |clearly\ |probably\ )?
+    (?:(?<=\ is\ )not|wrong|incorrect[ao]?|false|fals[ao]|unlikely|excluded|ruled\ out|descartad[ao]|no\ es|❌|✗)
+    (?!\w)""",
+    re.IGNORECASE | re.VERBOSE,
 )
 # What makes the mention of an option in the same clause no choice: `I would not give aspirin`.
 NEGATION = re.compile(
@@ -116,7 +146,8 @@ NEGATION = re.compile(
 _CLAUSE = re.compile(r"[.,;:!?\n]|\b(?:but|so|pero|sino)\b", re.IGNORECASE)
 # A sentence about an option rather than a choice: `(A) would be ...`.
 VERB = re.compile(
-    r"[)\]]?\ (?:is|are|was|would|could|may|might|can|seems?|es|ser[ií]a|puede|podr[ií]a)\b", re.IGNORECASE
+    r"[)\]]?(?:\ \([^()\n]{0,80}\))?\ (?:is|are|was|would|could|may|might|can|seems?|es|ser[ií]a|puede|podr[ií]a)\b",
+    re.IGNORECASE,
 )
 # A heading after which other options are discussed.
 EXPLANATION = re.compile(
@@ -124,10 +155,15 @@ EXPLANATION = re.compile(
     r"|justificaci[oó]n|razonamiento|motivo)(?:\ \w{1,12}){0,3}\ ?(?::|$)",
     re.IGNORECASE | re.MULTILINE,
 )
+LISTED = re.compile(r", ?(?P<other>[A-HJ-Z])\d{0,2}(?:,| and| or| y| o)\ ")  # after a letter: `D, E and K vitamins`
+HEADED = re.compile(
+    r"(?:answer|respuesta|solution|soluci[oó]n|conclusi[oó]n|choice|option)$", re.IGNORECASE
+)  # not `Vitamin`
 # What takes back all that was said before, if a choice follows.
 RECONSIDERED = re.compile(
     r"(?:^|(?<=[.!?]\ ))(?:but\ |oh,?\ |no,?\ |hmm,?\ )?(?:wait|hmm|actually|on\ second\ thought|correction"
-    r"|scratch\ that|let\ me\ re\w+|i\ made\ a\ mistake|sorry|espera|rectifico|corrección|pensándolo\ bien)\b",
+    r"|scratch\ that|let\ me\ re\w+|i\ made\ a\ mistake|sorry|espera|rectifico|corrección|pensándolo\ bien)\b"
+    r"|(?<=,\ )(?:i\ meant?|quiero\ decir)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 # What may stand before a label at the beginning of a line.
@@ -161,6 +197,8 @@ class LabelPatterns:
     Attributes:
         label: A label, with or without a bracket before it.
         line: The same with `Option` or `The letter` before it, as a line begins.
+        hedged: What follows the first label of `A, possibly B`.
+        begun: A label with a mark at the beginning of a sentence or line, with text behind it.
         joined: What follows the first label of `A or B`: `A and B are` is joined, `B, C is wrong` is not.
         claim: `B is the best`, `option (B) is the correct answer` (with the group `answer`), `C: correct`.
         mark: `(B)`, `B)` at the beginning of a clause, `B. ` of a line, and `option B` (with the group `option`).
@@ -168,6 +206,8 @@ class LabelPatterns:
 
     label: re.Pattern[str]
     line: re.Pattern[str]
+    hedged: re.Pattern[str]
+    begun: re.Pattern[str]
     joined: re.Pattern[str]
     claim: re.Pattern[str]
     mark: re.Pattern[str]
@@ -179,16 +219,25 @@ def label_patterns(labels: tuple[str, ...]) -> LabelPatterns:
     one = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
     upper = "|".join(re.escape(label.upper()) for label in labels)
     bare = rf"[(\[<']{{0,2}}(?P<label>{one})(?!\w)"
-    join = r"[)\]]? ?\(?(?:[,;] ?(?:and |or |[yo] )?|/|& ?|\b(?:and/or|or|and|y|o) )(?:(?:option|la) )?[(\[]?"
+    join = r"[)\]]? ?\(?(?:[,;] ?(?:and |or |[yo] )?|/|& ?|\b(?:and/or|or|and|y|o|as well as) "
+    join += r"|(?<=[)\]])(?=[(\[])|(?<=[)\]] )(?=[(\[]))(?:(?:option|la) )?[(\[]?"
     joined_end = r"(?=[)\]]? ?(?:$|[\n.,;!?/&]|(?:and|or|y|o|are|both|together)\b))"
     return LabelPatterns(
         label=re.compile(bare, re.IGNORECASE),
         line=re.compile(OPTION_WORD + bare, re.IGNORECASE),
+        hedged=re.compile(
+            rf"[)\]]?,? (?:or |and )?(?:possibly|perhaps|maybe|quiz[aá]s?|posiblemente) [(\[]?(?P<label>{one})(?!\w)",
+            re.IGNORECASE,
+        ),
+        begun=re.compile(
+            rf"(?:^|(?<=[.!?;] ))(?:[Oo]ption )?[(\[]?(?P<label>{upper})(?:[)\]][.:]?|:|\.(?! [a-z])| [-–—]) ?(?=\w)",
+            re.MULTILINE,
+        ),
         joined=re.compile(rf"{join}(?P<label>{one})(?!\w){joined_end}", re.IGNORECASE),
         claim=re.compile(
             rf"""(?:{BEGIN}|\b(?i:so|thus|hence|only|and|but|that|think|option|choice|answer|letter|la|opci[oó]n|que)\ )
             [(\[]?(?P<label>{upper}|(?<=\w\ )(?i:{one}))(?!\w)[)\]]?(?:\ \([^()\n]{{0,80}}\))?
-            (?i: (?:[:.]|\ [-–—])\ (?:correct[ao]?|la\ correcta)(?=\ ?(?:$|[.,;!\n]))
+            (?i: (?:[:.]|\ [-–—])\ (?:correct[ao]?|la\ correcta|yes|sí)(?=\ ?(?:$|[.,;!\n]))
               | (?!\ are)\ {IS}(?:\ clearly|\ therefore|\ thus)?\ (?:the\ |la\ )?(?:most\ |mejor\ |single\ )?(?:
                   (?P<answer>(?:(?:correct|right|best|likely|appropriate)\ )?
                     (?:answer|option|choice|respuesta|opción))\b

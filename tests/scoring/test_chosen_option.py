@@ -622,6 +622,127 @@ def test_real_and_hostile_phrasings(text: str, label: str | None) -> None:
     assert read(text, VESSELS) == label
 
 
+RENAL = {
+    "A": "Clear cell renal carcinoma.", "B": "B-cell non-Hodgkin lymphoma.", "C": "Uveal melanoma.",
+    "D": "Hepatocellular carcinoma.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        # a later remark, a condition
+        ("The answer is B. The second best answer is D.", "B"),
+        ("The answer is B. The next best answer is D.", "B"),
+        ("The answer is B. The runner-up answer is D.", "B"),
+        ("The answer is B. The runner-up is D.", "B"),
+        ("The answer is B. The trap answer is D.", "B"),
+        ("La respuesta es la B. La segunda opción es la D.", "B"),
+        ("The answer is B. In cirrhosis, the correct answer would be D.", "B"),
+        ("The answer is B. The least likely option is D.", "B"),
+        ("The answer is B. If there were cirrhosis, answer: D", "B"),
+        ("Answer: B. If there were cirrhosis, answer: D", "B"),
+        ("La respuesta es la B. Si fuera cirrosis, la respuesta sería la D.", "B"),
+        ("The answer is B. When there is cirrhosis, the answer is D.", "B"),
+        ("The answer is B. Were there cirrhosis, the answer is D.", "B"),
+        ("The answer is B. Wait, no. The answer is D.", "D"),
+        ("The answer is B. Final answer: D", "D"),
+        ("In cirrhosis, the correct answer would be D.", None),
+        ("If there were cirrhosis, answer: D", None),
+        ("Si fuera cirrosis, la respuesta sería la D.", None),
+        ("Were there cirrhosis, the answer would be D.", None),
+        ("The answer is B.\n\nThe answer is D.", "D"),
+        ("The answer is B. With cirrhosis, the answer would be D.", "B"),
+        ("The answer is B. For smokers, the answer is D.", "B"),
+        ("The answer is B. It would be D in cirrhosis.", "B"),
+        ("With cirrhosis, the answer would be D.", None),
+        ("For this patient, the answer is B.", "B"),
+        ("If I had to choose, I would choose B.", "B"),
+        ("In this patient, the best answer is B.", "B"),
+        ("The next best step is B.", "B"),
+        ("Therefore, hepatocellular carcinoma is ruled out.", None),
+        # verdicts on several options
+        ("B. It is a lymphoma. D. is wrong.", "B"),
+        ("B. B-cell non-Hodgkin lymphoma.\nD. Hepatocellular carcinoma.", None),
+        ("A. Clear cell renal carcinoma. B. B-cell non-Hodgkin lymphoma.", None),
+        ("A: no. B: yes. C: no. D: no.", "B"),
+        ("A: rare. B: classic.", None),
+        ("A: rare. B: classic. C: rare. D: rare.", None),
+        ("A. No. B. Yes. C. No. D. No.", "B"),
+        ("A: no. B: sí. C: no. D: no.", "B"),
+        ("A: no. B: correct. C: no. D: no.", "B"),
+        ("A: no.", None),
+        ("A: No\nC: No\nD: No", None),
+        ("A: No\nB: Yes\nC: No\nD: No", "B"),
+        ("D: No, this is linked to cirrhosis.", None),
+        ("D, no.", None),
+        ("A: rare. B: classic. The answer is B.", "B"),
+    ],
+)
+def test_remarks_and_verdicts(text: str, label: str | None) -> None:
+    assert read(text, RENAL) == label
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No elegiría la D.",
+        "Nunca elegiría la D.",
+        "No marcaría la D.",
+        "You might think the answer is D.",
+        "Some say the answer is D.",
+        "At first glance, the answer is D.",
+        "Why not D? It is linked to cirrhosis.",
+        "One option is D, which is linked to cirrhosis.",
+        "Therefore, D - which is linked to cirrhosis - is ruled out.",
+        "Therefore C, which is rare, is excluded.",
+        "The least likely option is B.",
+        "Answer: (A) is wrong",
+        "A (red flower) is completely dominant.",
+        "Answer: A (incorrect)",
+        "Answer: A as well as B",
+        "Answer: A, possibly B",
+        "Answer: (A)(B)",
+        "A. B. C. D.",
+        "(A) (B) (C) (D)",
+        "A. Clear cell renal carcinoma. or D. Hepatocellular carcinoma.",
+        "B.\nD.",
+        "Answer: A. Clear cell renal carcinoma.\nAnswer: B. B-cell non-Hodgkin lymphoma.\nAnswer: C. Uveal melanoma.",
+        "Vitamin\nD",
+        "D, E and K vitamins",
+    ],
+)
+def test_negated_reported_or_several(text: str) -> None:
+    assert read(text, RENAL) is None
+
+
+def test_a_self_correction_is_not_read_as_its_first_letter() -> None:
+    assert read("The answer is A, I mean B.", RENAL) in {"B", None}
+
+
+SIGNS = {"A": "CO₂", "B": "10² cells", "C": "½ tablet", "D": "Ca²⁺", "E": "β₂-agonist"}
+
+
+@pytest.mark.parametrize("label", SIGNS)
+@pytest.mark.parametrize("form", ["{}", "The answer is {}", "The answer is {}.", "Answer: {}"])
+def test_signs_above_and_below_the_line(label: str, form: str) -> None:
+    assert read(form.format(SIGNS[label]), SIGNS, list(SIGNS)) == label
+    assert read(f"{label}. {SIGNS[label]}", SIGNS, list(SIGNS)) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [("Aa", "B"), ("AA", "A"), ("The answer is Aa.", "B"), ("Answer: aa", "C"), ("ab", "D"), ("Answer: aA", None)],
+)
+def test_options_that_differ_in_case(text: str, label: str | None) -> None:
+    assert read(text, {"A": "AA", "B": "Aa", "C": "aa", "D": "Ab"}) == label
+
+
+@pytest.mark.parametrize("text", ["It is a positive or negative correlation", "positive/negative correlation"])
+def test_a_shared_noun(text: str) -> None:
+    assert read(text, RELATIONS, list("ABCDEFGH")) is None
+
+
 TERMS = {"A": "D-dimer", "B": "A beta blocker", "C": "B cells", "D": "C. difficile colitis"}
 
 
@@ -771,7 +892,8 @@ LOOPS = {
     "\\boxed{": None, "<answer>": None, "{": None, "it is ": None, "so ": None, "Explanation: ": None, "* ": None,
     "A. Asthma\n": "A", "If the answer is ": None, "my ": None, "Asthma or ": None, "not ": None, ".": None, "A, ": "A",
     "I would ": None, "the correct ": None, "B is correct (": "B", "A\n": "A", "- ": None, "' ": None,
-    "Answer:\n": None, "answer for:": None, "The answer is:\nA. x\nB. y\n": None,
+    "In x, the answer is ": None, "A: no. ": None, "Answer: A (": "A", "Answer: A\nAnswer: B\n": None,
+    "Some say the answer is ": None, "A, possibly B ": None, "Answer:\n": None, "answer for:": None, "The answer is:\nA. x\nB. y\n": None,
 }  # fmt: skip
 
 
