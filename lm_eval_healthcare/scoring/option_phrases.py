@@ -111,11 +111,12 @@ FILLER = re.compile(
     r"|choice|letter|opci[oó]n|letra|alternativa|inciso)\ ?:?[\ \n]){0,4}",
     re.IGNORECASE,
 )
+SPECIES = "difficile|coli|albicans|pylori|botulinum|tetani|trachomatis"
 # What ends a label. `D-dimer`, `B cells`, `C. difficile`, `A?` are none of these.
 END = re.compile(
-    r"""\ ?(?: $ | \n | [)\];!✓✔✅☑→⇒=—] | [<>](?!\ ) | [,'](?!\w) | [.:](?=[A-Z][a-z]) | :(?!\S)
-      | \.{1,3}(?:$|[\n)'\]]|\ (?![a-z]|(?i:difficile|coli|albicans|pylori|botulinum|tetani|trachomatis)\b))
-      | [-–]{1,2}(?:\ (?!\d)|\n) )
+    rf"""\ ?(?: $ | \n | [)\];!✓✔✅☑→⇒=—] | [<>](?!\ ) | [,'](?!\w) | [.:](?=[A-Z][a-z]) | :(?!\S)
+      | \.{{1,3}}(?:$|[\n)'\]]|\ (?![a-z]|(?i:{SPECIES})\b))
+      | [-–]{{1,2}}(?:\ (?!\d)|\n) )
     | \ (?:[-–](?!\ \d)|[(\[]|(?i:because|since|as|which|based|due|given|for|but|so|not|and\ not|with|in|on|from|by|here
         |per|according|rather|over|porque|ya|dado|debido|puesto|pues|que|por|en|seg[uú]n|con)\b
         (?!\ (?i:other|another|otr)))""",
@@ -230,7 +231,8 @@ def label_patterns(labels: tuple[str, ...]) -> LabelPatterns:
             re.IGNORECASE,
         ),
         begun=re.compile(
-            rf"(?:^|(?<=[.!?;] ))(?:[Oo]ption )?[(\[]?(?P<label>{upper})(?:[)\]][.:]?|:|\.(?! [a-z])| [-–—]) ?(?=\w)",
+            rf"(?:^|(?<=[.!?;] ))(?:[Oo]ption )?[(\[]?(?P<label>{upper})(?:[)\]][.:]?|:|\.(?! (?i:{SPECIES})\b)| [-–—])"
+            r" ?(?=\w)",
             re.MULTILINE,
         ),
         joined=re.compile(rf"{join}(?P<label>{one})(?!\w){joined_end}", re.IGNORECASE),

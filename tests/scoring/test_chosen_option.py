@@ -663,6 +663,8 @@ RENAL = {
         ("Therefore, hepatocellular carcinoma is ruled out.", None),
         # verdicts on several options
         ("B. It is a lymphoma. D. is wrong.", "B"),
+        ("A. rare.\nB. classic.", None),
+        ("A. rare. C. classic.", None),
         ("B. B-cell non-Hodgkin lymphoma.\nD. Hepatocellular carcinoma.", None),
         ("A. Clear cell renal carcinoma. B. B-cell non-Hodgkin lymphoma.", None),
         ("A: no. B: yes. C: no. D: no.", "B"),
@@ -893,7 +895,8 @@ LOOPS = {
     "A. Asthma\n": "A", "If the answer is ": None, "my ": None, "Asthma or ": None, "not ": None, ".": None, "A, ": "A",
     "I would ": None, "the correct ": None, "B is correct (": "B", "A\n": "A", "- ": None, "' ": None,
     "In x, the answer is ": None, "A: no. ": None, "Answer: A (": "A", "Answer: A\nAnswer: B\n": None,
-    "Some say the answer is ": None, "A, possibly B ": None, "Answer:\n": None, "answer for:": None, "The answer is:\nA. x\nB. y\n": None,
+    "Some say the answer is ": None, "A, possibly B ": None,
+    "Answer:\n": None, "answer for:": None, "The answer is:\nA. x\nB. y\n": None,
 }  # fmt: skip
 
 
