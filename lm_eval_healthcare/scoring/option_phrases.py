@@ -90,7 +90,7 @@ UNSTATED = re.compile(
     | \b(?:you|one|some|many|others|people|students|una|algunos|muchos)
       (?:\ (?:people|students|experts|sources|might|may|could|would)){0,3}
       (?:\ (?:think|say|argue|believe|assume|guess|claim|suggest|dicen|creen))?(?:\ (?:that|que))?(?:\ (?:the|la))?\ $
-    | (?:^|[.!?;:\n(]\ ?)(?:(?:but|and|however|so|now|pero|y),?\ )?(?:
+    | (?:^|[.!?;:\n(]\ ?|,\ (?=but\ |pero\ ))(?:(?:but|and|however|so|now|pero|y),?\ )?(?:
         (?:if(?!\ (?:I|we|forced|asked)\b)|unless|when(?!\ \w{1,20}ing)|were|had|si|cuando
           |at\ first|a\ primera\ vista|initially)
       | in\ (?!(?:this|these|such|our|my|conclusion|summary|short|brief|fact|sum|all|light|view|a\ nutshell
@@ -126,7 +126,7 @@ END = re.compile(
 REJECTED = re.compile(
     r"[\s.,:)\]'–—-]{0,4}(?:(?:is|es|was|are|seems|would be) )?(?:also |clearly |probably )?"
     r"(?:not(?! \w\b)|(?:is|would)n't|wrong|incorrect[ao]?|false|fals[ao]|no es|unlikely|excluded|ruled|less"
-    r"|no(?=[.,;!\n]|$)|❌|✗)(?!\w)",
+    r"|no(?= ?[.,;!\n(]|$| [a-z]\))|❌|✗)(?!\w)",
     re.IGNORECASE,
 )
 # The same in the sentence of a stated answer, also behind an insertion: `Therefore C, which is rare, is excluded`.

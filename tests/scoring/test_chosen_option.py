@@ -664,6 +664,9 @@ RENAL = {
         # verdicts on several options
         ("B. It is a lymphoma. D. is wrong.", "B"),
         ("A. rare.\nB. classic.", None),
+        ("(A) no (B) yes (C) no", None),
+        ("A) No B) Yes", None),
+        ("The answer is B, but in cirrhosis the answer is D.", "B"),
         ("A. rare. C. classic.", None),
         ("B. B-cell non-Hodgkin lymphoma.\nD. Hepatocellular carcinoma.", None),
         ("A. Clear cell renal carcinoma. B. B-cell non-Hodgkin lymphoma.", None),
