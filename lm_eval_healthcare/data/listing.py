@@ -23,6 +23,7 @@ _KINDS: dict[str, tuple[str, list[str] | None]] = {
     "PerplexityTask": ("perplexity of the reference", _PERPLEXITIES),
     "ConditionalPerplexityTask": ("perplexity of the reference after the prompt", _PERPLEXITIES),
 }
+_HUB_FILES = "hf://datasets/"
 _VARIANTS = ("_gen", "_conditional_perplexity", "_perplexity")
 
 
@@ -101,7 +102,7 @@ def hub_source(facts: TaskFacts) -> str:
     if not facts.dataset_path:
         return "your own files"
     files = facts.hub_kwargs.get("data_files")
-    if isinstance(files, dict):  # hf://datasets/<owner>/<name>[@revision]/...
-        owner, name = str(next(iter(files.values()))).removeprefix("hf://datasets/").split("/")[:2]
-        return f"{owner}/{name.partition('@')[0]}"
+    first = str(next(iter(files.values()))) if isinstance(files, dict) and files else ""
+    if first.startswith(_HUB_FILES):  # hf://datasets/<owner>/<name>[@revision]/...
+        return "/".join(first.removeprefix(_HUB_FILES).split("/")[:2]).partition("@")[0]
     return facts.dataset_path + (f" ({facts.dataset_name})" if facts.dataset_name else "")
