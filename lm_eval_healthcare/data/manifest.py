@@ -21,7 +21,7 @@ from lm_eval_healthcare.data.files import DataError, sha256
 from lm_eval_healthcare.data.row_files import PART, write_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -126,20 +126,19 @@ def is_whole(folder: Path, entry: Entry) -> bool:
         return False
 
 
-def all_from_hub(folder: Path, files: Iterable[Path]) -> bool:
+def all_from_hub(folder: Path, found: Collection[Mapping[str, Any]]) -> bool:
     """Say whether all these files are unchanged copies of the hub's rows, as `data fetch` wrote them.
 
-    What is wrong in such rows nobody here can mend, so they deserve the same tolerance as the hub itself. A manifest
-    that cannot be read vouches for nothing.
+    What is wrong in such rows nobody here can mend, so they deserve the same tolerance as the hub itself.
+
+    Args:
+        folder: The data folder.
+        found: `name` and `sha256` of each file that was read.
     """
-    try:
-        manifest = read_manifest(folder)
-    except DataError:
-        return False
-    if manifest is None:
-        return False
-    entries = [manifest.entries.get(file.relative_to(folder).as_posix()) for file in files]
-    return bool(entries) and all(e is not None and "hub" in e.origin and is_whole(folder, e) for e in entries)
+    entries = _entries(folder)
+    known = [entries[file["name"]] for file in found if file["name"] in entries]
+    whole = len(known) == len(found) > 0 and not changed(folder, found)
+    return whole and all("hub" in entry.origin for entry in known)
 
 
 def changed(folder: Path, found: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -149,14 +148,19 @@ def changed(folder: Path, found: Iterable[Mapping[str, Any]]) -> list[str]:
         folder: The data folder.
         found: `name` and `sha256` of each file that was read.
     """
-    try:
-        manifest = read_manifest(folder)
-    except DataError:
-        return []
-    entries = manifest.entries if manifest is not None else {}
+    entries = _entries(folder)
     return [
         file["name"] for file in found if file["name"] in entries and entries[file["name"]].sha256 != file["sha256"]
     ]
+
+
+def _entries(folder: Path) -> dict[str, Entry]:
+    """What the manifest vouches for; nothing where it is missing or cannot be read."""
+    try:
+        manifest = read_manifest(folder)
+    except DataError:
+        return {}
+    return {} if manifest is None else manifest.entries
 
 
 class FolderWriter:

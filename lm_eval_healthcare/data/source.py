@@ -147,18 +147,13 @@ def _read_folder(facts: TaskFacts, source: Source) -> _Raw:
     wanted = [name for name in facts.read if name in found] if facts.read else []
     files = {name: found[name] for name in dict.fromkeys((*wanted, scored, examples)) if name is not None}
     parts = {split: [(str(path), read_file(facts, path)) for path in paths] for split, paths in files.items()}
-    provenance = {
-        "source": source.kind,
-        "files": [
-            {"name": path.relative_to(source.folder).as_posix(), "split": split, "sha256": sha256(path)}
-            for split, paths in files.items()
-            for path in paths
-        ],
-    }
-    fetched = source.kind == "folder" and all_from_hub(
-        source.folder, [path for paths in files.values() for path in paths]
-    )
-    return _Raw(parts, scored, provenance, fetched)
+    read = [
+        {"name": path.relative_to(source.folder).as_posix(), "split": split, "sha256": sha256(path)}
+        for split, paths in files.items()
+        for path in paths
+    ]
+    fetched = source.kind == "folder" and all_from_hub(source.folder, read)
+    return _Raw(parts, scored, {"source": source.kind, "files": read}, fetched)
 
 
 def _read_hub(facts: TaskFacts, kwargs: dict[str, Any]) -> _Raw:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import json
 import logging
@@ -147,9 +148,7 @@ def preload(manager: TaskManager, names: Sequence[str], num_fewshot: int | None 
     plain = [name for name in names if not name.endswith(".yaml")]
     missing = [name for name in plain if not manager.match_tasks([name])]
     if missing:
-        raise ValueError(
-            f"tasks not found: {', '.join(missing)}; `lm-eval-healthcare list` shows the pack's, `lm-eval ls tasks` all"
-        )
+        raise ValueError(_not_found(manager, missing))
     if not plain or len(plain) < len(names):
         return {}
     matched = list(dict.fromkeys(match for name in plain for match in manager.match_tasks([name])))
@@ -166,9 +165,7 @@ def _runnable(manager: TaskManager, names: Sequence[str], metadata: dict[str, An
     """Return what is run of what was asked for: each task once, and of groups only those whose rows can be had."""
     missing = [name for name in names if not name.endswith(".yaml") and not manager.match_tasks([name])]
     if missing:
-        raise ValueError(
-            f"tasks not found: {', '.join(missing)}; `lm-eval-healthcare list` shows the pack's, `lm-eval ls tasks` all"
-        )
+        raise ValueError(_not_found(manager, missing))
     left_out = leave_out_without_rows(manager, names, Options.from_metadata(metadata).data)
     if left_out:
         logger.warning(
@@ -180,6 +177,13 @@ def _runnable(manager: TaskManager, names: Sequence[str], metadata: dict[str, An
         if twice:
             logger.warning("%s holds %s more than once: its mean counts them more than once", name, ", ".join(twice))
     return without_overlap(manager, names)
+
+
+def _not_found(manager: TaskManager, missing: Sequence[str]) -> str:
+    close = dict.fromkeys(near for name in missing for near in difflib.get_close_matches(name, manager.task_index, n=2))
+    meant = f" Did you mean {' or '.join(close)}?" if close else ""
+    where = "`lm-eval-healthcare list` shows the pack's, `lm-eval ls tasks` all"
+    return f"tasks not found: {', '.join(missing)}.{meant} {where}"
 
 
 def _manager(names: Sequence[str], folders: Sequence[str], metadata: dict[str, Any]) -> TaskManager:

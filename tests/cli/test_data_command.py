@@ -63,6 +63,8 @@ def test_fetch_verify_and_use(own: Path, cli: Cli) -> None:
     assert exported.returncode == 0, exported.stderr
     assert len((own / "prompts" / "quiz.prompts.jsonl").read_text().splitlines()) == 3
     (own / "to" / "quiz" / "test.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
+    checked = cli("check", "--tasks", "quiz", "--metadata", f"data={to}", *include)
+    assert "quiz/test.jsonl is not what manifest.json says it was" in checked.stdout + checked.stderr
     broken = cli("data", "verify", to, "--format", "json", *include)
     assert broken.returncode == 1
     found = json.loads(broken.stdout)
@@ -94,6 +96,11 @@ def test_prepare_a_table(own: Path, cli: Cli) -> None:
     assert "left out, 1 rows" in done.stdout
     assert "3 documents to score" in done.stdout
     assert cli("data", "verify", str(own / "to"), *include).returncode == 0
+    with (own / "quiz.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([["question", "cop", "kind"], *[list(row.values()) for row in ROWS[:2]]])
+    replaced = cli(*arguments, *include)
+    assert replaced.returncode == 0, replaced.stderr
+    assert "it replaces the 3 rows of" in replaced.stdout
     several = cli("data", "prepare", "healthcare_mcqa", "--from", "x.csv", "--to", str(own))
     assert several.returncode == 2
     assert "means several tasks" in several.stderr
@@ -111,6 +118,14 @@ def test_describe(own: Path, cli: Cli) -> None:
     kinds = cli(*arguments, "--category", "kind")
     assert "| even | 2 |" in kinds.stdout, kinds.stderr
     assert "there is no column 'nothing'" in cli(*arguments, "--category", "nothing").stderr
+
+
+def test_describe_goes_on_where_a_task_has_no_rows(tmp_path: Path, cli: Cli) -> None:
+    shutil.copytree(rows_path() / "medtext", tmp_path / "medtext")
+    done = cli("data", "describe", "careqa_en", "medtext", "--data", str(tmp_path), "--format", "json")
+    assert done.returncode == 1
+    assert set(json.loads(done.stdout)) == {"medtext"}
+    assert "careqa_en: no rows in" in done.stderr
 
 
 def test_export(tmp_path: Path, cli: Cli) -> None:

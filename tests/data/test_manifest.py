@@ -20,7 +20,7 @@ import pytest
 
 from lm_eval_healthcare.data import manifest
 from lm_eval_healthcare.data.files import DataError, read_rows
-from lm_eval_healthcare.data.manifest import Entry, all_from_hub, is_whole, read_manifest, writing
+from lm_eval_healthcare.data.manifest import Entry, all_from_hub, changed, is_whole, read_manifest, writing
 from lm_eval_healthcare.data.row_files import json_ready
 from support import child_environment
 
@@ -266,14 +266,25 @@ def test_a_later_version_may_say_more(tmp_path: Path) -> None:
     assert found.entries == {entry.path: entry}
 
 
+def read(folder: Path, *names: str) -> list[dict[str, str]]:
+    """What a loader knows of the files that it has read."""
+    return [{"name": name, "sha256": hashlib.sha256((folder / name).read_bytes()).hexdigest()} for name in names]
+
+
 def test_copies_of_the_hub_are_told_apart(tmp_path: Path) -> None:
-    file = tmp_path / write(tmp_path).path
-    own = tmp_path / write(tmp_path, "quiz/own.jsonl", origin={"files": []}).path
-    assert all_from_hub(tmp_path, [file])
+    fetched = write(tmp_path).path
+    own = write(tmp_path, "quiz/own.jsonl", origin={"files": []}).path
+    (tmp_path / "quiz" / "strange.jsonl").write_text("{}\n")
+    assert all_from_hub(tmp_path, read(tmp_path, fetched))
     assert not all_from_hub(tmp_path, [])
-    assert not all_from_hub(tmp_path, [file, own])
-    assert not all_from_hub(tmp_path, [tmp_path / "quiz" / "strange.jsonl"])
-    file.write_text(file.read_text() + "\n")
-    assert not all_from_hub(tmp_path, [file])
-    assert len(read_rows(file)) == 2
-    assert not all_from_hub(tmp_path / "quiz", [file])
+    assert not all_from_hub(tmp_path, read(tmp_path, fetched, own))
+    assert not all_from_hub(tmp_path, read(tmp_path, fetched, "quiz/strange.jsonl"))
+    assert changed(tmp_path, read(tmp_path, fetched, own, "quiz/strange.jsonl")) == []
+    (tmp_path / fetched).write_text((tmp_path / fetched).read_text() + "\n")
+    assert len(read_rows(tmp_path / fetched)) == 2
+    assert not all_from_hub(tmp_path, read(tmp_path, fetched))
+    assert changed(tmp_path, read(tmp_path, fetched, own)) == [fetched]
+    assert not all_from_hub(tmp_path / "quiz", [])
+    (tmp_path / "manifest.json").write_text("{")
+    assert not all_from_hub(tmp_path, read(tmp_path, own))
+    assert changed(tmp_path, read(tmp_path, fetched)) == []

@@ -136,7 +136,7 @@ SAMPLE = ["--tasks", "careqa_open", "--metadata", "data=sample"]
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--tasks", "careqa_opne"], "tasks not found: careqa_opne"),
+        (["--tasks", "careqa_opne"], "tasks not found: careqa_opne. Did you mean careqa_open"),
         (["--tasks", "careqa_open", "--metadata", "metrics=blue"], "metrics=blue"),
         (["--tasks", "careqa_open", "--metadata", "metric=bleu"], "did you mean 'metrics'?"),
         (["--tasks", "careqa_en", "--metadata", "data=sample", "metrics=blue"], "metrics=blue"),
