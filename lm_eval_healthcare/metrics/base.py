@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, TypeAlias
@@ -12,14 +13,29 @@ from numpy.typing import NDArray
 
 Scores: TypeAlias = NDArray[np.float64]
 References: TypeAlias = Sequence[str | Sequence[str]]
+Flags: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass
+class Measured:
+    """What metrics found out about a batch of documents.
+
+    Attributes:
+        scores: For each metric a float64 array of shape `(n,)`, in document order.
+        truncated: For each metric with a limited view a bool array of shape `(n,)`: the metric did not see the end of
+            the document's prediction or of a reference.
+    """
+
+    scores: dict[str, Scores]
+    truncated: dict[str, Flags] = field(default_factory=dict)
 
 
 class Metric:
     """One number per document, from what a model wrote and what it should have written.
 
     A metric is a subclass in a file of its own and one line in `suite`. It implements `score` (or, to share work with
-    its relatives, `score_family`) and `signature`, and sees no missing or blank text: `metrics.score` has dealt with
-    that before.
+    its relatives, `score_family`; or, to say more than a number, `measure`) and `signature`, and sees no missing or
+    blank text: `metrics.score` has dealt with that before.
 
     Attributes:
         name: The key in result files.
@@ -28,9 +44,14 @@ class Metric:
         worst: The score of a blank prediction.
         minimum: The lowest possible score.
         maximum: The highest possible score.
-        family: Metrics of one family are asked together, in one call of `score_family`. `None`: the metric works alone.
-        options: Names of the keyword arguments that `score` and `signature` take.
-        requires: Distributions that `score` imports, by the name of their module.
+        family: Metrics of one family are asked together, in one call of `score_family` or `measure`, with the options
+            of all of them. `None`: the metric works alone.
+        options: Names of the keyword arguments that `score`, `signature` and `missing` take.
+        requires: Modules that `score` imports, with the name of the distribution where it is another.
+        extra: The extra of this package that installs what the metric requires, if there is one.
+        heavy: Whether the metric runs a neural network: its scores are worth keeping, and it can be left for later.
+        limited: Whether the metric sees only so much of a text, so that `measure` reports what it did not see.
+        needs_corpus: Whether a score depends on the whole evaluated set: the option `corpus` brings it.
     """
 
     name: str
@@ -42,11 +63,37 @@ class Metric:
     family: str | None = None
     options: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    extra: str | None = None
+    heavy: bool = False
+    limited: bool = False
+    needs_corpus: bool = False
 
-    def missing(self) -> str | None:
-        """Return what the metric lacks to be computed on this machine and how to get it, or None if it is ready."""
+    def missing(self, **options: Any) -> str | None:
+        """Return what the metric lacks to be computed on this machine and how to get it, or None if it is ready.
+
+        Raises:
+            ValueError: If an option has a value that cannot be used.
+        """
         absent = [module.replace("_", "-") for module in self.requires if find_spec(module) is None]
-        return f"{self.name} needs {', '.join(absent)}: pip install {' '.join(absent)}" if absent else None
+        if not absent:
+            return None
+        remedy = f'"lm-eval-healthcare[{self.extra}]"' if self.extra else " ".join(absent)
+        return f"{self.name} needs {', '.join(absent)}: pip install {remedy}"
+
+    def measure(
+        self, names: Sequence[str], predictions: Sequence[str], references: References, **options: Any
+    ) -> Measured:
+        """Return the scores of this metric and its relatives, and what they did not see.
+
+        Args:
+            names: The metrics asked for: this one alone, or several of its family.
+            predictions: Texts, shape `(n,)`.
+            references: Texts, or a non-empty list of texts for each document, shape `(n,)`.
+            **options: The options of all of them.
+        """
+        if self.family is None:
+            return Measured({self.name: self.score(predictions, references, **options)})
+        return Measured(self.score_family(names, predictions, references, **options))
 
     def score(self, predictions: Sequence[str], references: References, **options: Any) -> Scores:
         """Return one float64 per document, in document order.

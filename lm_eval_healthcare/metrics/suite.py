@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from lm_eval_healthcare.metrics.base import Metric, Scores
+from lm_eval_healthcare.metrics.base import Measured, Metric, Scores
 from lm_eval_healthcare.metrics.bleu import Bleu
 from lm_eval_healthcare.metrics.pairs import Pairs
 from lm_eval_healthcare.metrics.rouge import ROUGE
@@ -28,6 +28,7 @@ AVAILABLE: dict[str, Metric] = {
 """Every known metric by name, in the order of result tables."""
 
 _ENGLISH = {"en", "eng", "english"}
+_GIVEN_BY_CALLERS = ("corpus", "languages")
 
 
 def score(
@@ -40,35 +41,63 @@ def score(
 
     A document whose reference is missing or blank gets NaN from every metric; one whose prediction is missing or blank
     gets the metric's worst score. See `is_blank`. The same document gets the same score alone, in a batch and in
-    another order.
+    another order; only a metric that weighs words by how rare they are in the evaluated set depends on that set, which
+    the option `corpus` brings.
 
     Args:
         predictions: One text a document, shape `(n,)`; `None` where there is none.
         references: One text, or one list of texts, a document, shape `(n,)`. Blank ones in a list are left out.
         metrics: Names or sets of names as `resolve` takes them.
-        **options: Options of the metrics; each metric gets those it knows.
+        **options: Options of the metrics, see `option_names`; each metric gets those it knows.
 
     Returns:
         For each metric, in the order of `resolve`, a float64 array of shape `(n,)`, in document order.
 
     Raises:
         TypeError: If a single string is given in place of a sequence.
-        ValueError: If the lengths differ, a metric is unknown, or no metric knows an option.
+        ValueError: If the lengths differ, a metric or an option is unknown, or an option's value cannot be used.
     """
-    names = resolve(metrics)
-    _check_options(options)
+    return measure(predictions, references, metrics, **options).scores
+
+
+def measure(
+    predictions: Sequence[str | None],
+    references: Sequence[Any],
+    metrics: str | Sequence[str] = "default",
+    **options: Any,
+) -> Measured:
+    """Score a batch of documents as `score` does, and say which of them a metric did not see whole.
+
+    Args:
+        predictions: As for `score`.
+        references: As for `score`.
+        metrics: As for `score`.
+        **options: As for `score`.
+
+    Returns:
+        Scores, and for each metric that is `limited` a bool array of shape `(n,)`.
+    """
+    names = resolve(metrics, options.get("languages") or ("en",))
+    check_options(options)
     pairs = Pairs.of(predictions, references)
-    computed: dict[str, Scores] = {}
+    options = {**options, "corpus": _corpus(options.get("corpus"), pairs)}
+    computed = Measured({})
     for name in names:
-        if pairs.scored and name not in computed:
-            computed |= _score_relatives(name, names, pairs, options)
-    scores = {}
+        if pairs.scored and name not in computed.scores:
+            found = _measure_relatives(name, names, pairs, options)
+            computed.scores |= found.scores
+            computed.truncated |= found.truncated
+    out = Measured({})
     for name in names:
-        scores[name] = np.full(pairs.n, np.nan)
-        scores[name][pairs.unanswered] = AVAILABLE[name].worst
+        out.scores[name] = np.full(pairs.n, np.nan)
+        out.scores[name][pairs.unanswered] = AVAILABLE[name].worst
+        if AVAILABLE[name].limited:
+            out.truncated[name] = np.zeros(pairs.n, dtype=bool)
         if pairs.scored:
-            scores[name][pairs.scored] = computed[name]
-    return scores
+            out.scores[name][pairs.scored] = computed.scores[name]
+            if name in computed.truncated:
+                out.truncated[name][pairs.scored] = computed.truncated[name]
+    return out
 
 
 def signature(name: str, **options: Any) -> str:
@@ -79,8 +108,40 @@ def signature(name: str, **options: Any) -> str:
     """
     if name not in AVAILABLE:
         raise ValueError(_unknown(name))
-    _check_options(options)
-    return AVAILABLE[name].signature(**_options_of(AVAILABLE[name], options))
+    check_options(options)
+    if options.get("corpus") is not None:
+        options = {**options, "corpus": _corpus(options["corpus"], None)}
+    return AVAILABLE[name].signature(**_options_of([name], options))
+
+
+def missing(name: str, **options: Any) -> str | None:
+    """Return what a metric lacks to be computed on this machine and how to get it, or None if it is ready.
+
+    Raises:
+        ValueError: If the metric is unknown, no metric knows an option, or an option's value cannot be used.
+    """
+    if name not in AVAILABLE:
+        raise ValueError(_unknown(name))
+    check_options(options)
+    return AVAILABLE[name].missing(**_options_of([name], options))
+
+
+def option_names() -> tuple[str, ...]:
+    """Return the names of the options that metrics have, for users: all but `corpus` and `languages`."""
+    names = dict.fromkeys(name for metric in AVAILABLE.values() for name in metric.options)
+    return tuple(name for name in names if name not in _GIVEN_BY_CALLERS)
+
+
+def check_options(options: Iterable[str]) -> None:
+    """Refuse options that no metric knows.
+
+    Raises:
+        ValueError: If there is one.
+    """
+    known = [*sorted(option_names()), *_GIVEN_BY_CALLERS]
+    for name in options:
+        if name not in known:
+            raise ValueError(f"unknown option {name!r}: options are {', '.join(known)}. Leave it out")
 
 
 def resolve(spec: str | Sequence[str], languages: Sequence[str] = ("en",)) -> list[str]:
@@ -134,36 +195,33 @@ def _sets(languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _score_relatives(name: str, names: Sequence[str], pairs: Pairs, options: dict[str, Any]) -> dict[str, Scores]:
+def _corpus(given: Any, pairs: Pairs | None) -> Pairs | None:
+    """The evaluated set: what the caller says it is, else the batch itself."""
+    if given is None or isinstance(given, Pairs):
+        return given or pairs
+    predictions, references = given
+    return Pairs.of(predictions, references)
+
+
+def _measure_relatives(name: str, names: Sequence[str], pairs: Pairs, options: dict[str, Any]) -> Measured:
     """Return the scores of a metric and of all others asked for that share its work."""
     metric = AVAILABLE[name]
-    family = getattr(metric, "family", None)
-    known = _options_of(metric, options)
-    if family is None:
-        scores = {name: metric.score(pairs.predictions, pairs.references, **known)}
-    else:
-        relatives = [other for other in names if getattr(AVAILABLE[other], "family", None) == family]
-        scores = metric.score_family(relatives, pairs.predictions, pairs.references, **known)
-    for relative, values in scores.items():
+    relatives = [name]
+    if metric.family is not None:
+        relatives = [other for other in names if AVAILABLE[other].family == metric.family]
+    found = metric.measure(relatives, pairs.predictions, pairs.references, **_options_of(relatives, options))
+    for relative, values in [*found.scores.items(), *found.truncated.items()]:
         if np.shape(values) != (len(pairs.scored),):
             raise RuntimeError(
                 f"metric {relative!r} returned an array of shape {np.shape(values)} for {len(pairs.scored)} documents; "
                 "a metric must return one number a document"
             )
-    return scores
+    return found
 
 
-def _options_of(metric: Metric, options: dict[str, Any]) -> dict[str, Any]:
-    known = getattr(metric, "options", ())
-    return {name: value for name, value in options.items() if name in known}
-
-
-def _check_options(options: dict[str, Any]) -> None:
-    known = sorted({name for metric in AVAILABLE.values() for name in getattr(metric, "options", ())})
-    for name in options:
-        if name not in known:
-            allowed = f"options are {', '.join(known)}" if known else "the known metrics have no options"
-            raise ValueError(f"unknown option {name!r}: {allowed}. Leave it out")
+def _options_of(names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+    known = {option for name in names for option in AVAILABLE[name].options}
+    return {name: value for name, value in options.items() if name in known and value is not None}
 
 
 def _unknown(name: str) -> str:
