@@ -28,7 +28,7 @@ AVAILABLE: dict[str, Metric] = {
 """Every known metric by name, in the order of result tables."""
 
 _ENGLISH = {"en", "eng", "english"}
-_GIVEN_BY_CALLERS = ("corpus", "languages")
+_GIVEN_BY_CALLERS = ("corpus", "languages", "report")
 
 
 def score(
@@ -48,7 +48,9 @@ def score(
         predictions: One text a document, shape `(n,)`; `None` where there is none.
         references: One text, or one list of texts, a document, shape `(n,)`. Blank ones in a list are left out.
         metrics: Names or sets of names as `resolve` takes them.
-        **options: Options of the metrics, see `option_names`; each metric gets those it knows.
+        **options: Options of the metrics, see `option_names`; each metric gets those it knows. Callers may also give
+            `languages` (language codes of the texts), `corpus` (predictions and references of the whole evaluated set)
+            and `report`, called as `report(metric, row, score, truncated)` when a neural metric has scored a document.
 
     Returns:
         For each metric, in the order of `resolve`, a float64 array of shape `(n,)`, in document order.
@@ -81,6 +83,8 @@ def measure(
     check_options(options)
     pairs = Pairs.of(predictions, references)
     options = {**options, "corpus": _corpus(options.get("corpus"), pairs)}
+    if (report := options.get("report")) is not None:
+        options["report"] = lambda name, row, value, cut: report(name, pairs.scored[row], value, cut)
     computed = Measured({})
     for name in names:
         if pairs.scored and name not in computed.scores:
@@ -127,7 +131,7 @@ def missing(name: str, **options: Any) -> str | None:
 
 
 def option_names() -> tuple[str, ...]:
-    """Return the names of the options that metrics have, for users: all but `corpus` and `languages`."""
+    """Return the names of the options that metrics have, for users: all but those that only callers can give."""
     names = dict.fromkeys(name for metric in AVAILABLE.values() for name in metric.options)
     return tuple(name for name in names if name not in _GIVEN_BY_CALLERS)
 
