@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.data.schema import without_lone_surrogates
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
-from lm_eval_healthcare.harness.options import OptionError
+from lm_eval_healthcare.harness.ranks import gather
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
-from lm_eval_healthcare.scoring.documents import score_documents
+from lm_eval_healthcare.harness.text_metrics import TextMetrics
 from lm_eval_healthcare.scoring.reasoning import CUT_REASONING, opens_reasoning, stopped, without_reasoning
 
 if TYPE_CHECKING:
@@ -120,11 +120,20 @@ class OpenEndedTask(GeneratedTextTask):
     """Scores free text with the metrics that the option `metrics` names."""
 
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
-        names = self.options.metric_names(self.facts.languages)
-        missing = [text for name in names if (text := metrics.AVAILABLE[name].missing())]
-        if missing:
-            raise OptionError(f"{self.facts.name}: {'; '.join(missing)}. Or choose other metrics: metrics=bleu")
-        return names
+        self._metrics = TextMetrics(self.facts, self.options)
+        return self._metrics.names
+
+    @property
+    def data_warnings(self) -> list[str]:
+        """What a user should know about the rows and the metrics."""
+        return super().data_warnings + self._metrics.warnings
+
+    def build_all_requests(self, **kwargs: Any) -> None:
+        """Build the requests; by then every metric must have what it needs."""
+        for message in self._metrics.warnings:
+            logger.warning(message)
+        self._metrics.prepare()
+        super().build_all_requests(**kwargs)
 
     def _metric_list(self) -> list[dict[str, Any]]:
         out = []
@@ -132,22 +141,32 @@ class OpenEndedTask(GeneratedTextTask):
             better = metrics.AVAILABLE[name].higher_is_better
             out.append({"metric": name, "aggregation": SCORED_MEAN, "higher_is_better": better})
             out.append({"metric": f"{name}_coverage", "aggregation": "mean", "higher_is_better": True})
+            if metrics.AVAILABLE[name].limited:
+                out.append({"metric": f"{name}_truncated", "aggregation": "mean", "higher_is_better": False})
         out += [{"metric": name, "aggregation": "mean", "higher_is_better": False} for name in (EMPTY, VERY_SHORT, CUT)]
         return out
 
     def _signatures(self) -> dict[str, str]:
-        return {name: metrics.signature(name) for name in self.metric_names}
+        return self._metrics.signatures()
 
     def _broken_down(self) -> list[str]:
         return self.metric_names
 
+    def _score_filtered(self, filters: Sequence[str]) -> None:
+        super()._score_filtered(filters)
+        if filters:
+            self._metrics.tell_what_is_left(self._run.folders.get(self.task_name) if self._run is not None else None)
+
+    def _know_corpus(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]) -> None:
+        if not self._metrics.need_corpus:
+            return
+        own = [first_text(result) for result in results], [_references(self.doc_to_target(doc)) for doc in docs]
+        ranks = gather(own, self.world_size)
+        self._metrics.set_corpus(*([item for part in parts for item in part] for parts in zip(*ranks, strict=True)))
+
     def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
         texts = [first_text(result) for result in results]
-        scored = score_documents(
-            texts,
-            [_references(self.doc_to_target(doc)) for doc in docs],
-            self.metric_names,
-        )
+        scored = self._metrics.score(texts, [_references(self.doc_to_target(doc)) for doc in docs])
         cut = [isinstance(text, CutAnswer) for text in texts]
         if count:
             self.reasons += scored.reasons
@@ -160,6 +179,8 @@ class OpenEndedTask(GeneratedTextTask):
                 value = float(scored.scores[name][place])
                 scores[name] = value
                 scores[f"{name}_coverage"] = float(value == value)
+                if name in scored.truncated:
+                    scores[f"{name}_truncated"] = float(scored.truncated[name][place])
             scores[EMPTY] = float(scored.empty[place])
             scores[VERY_SHORT] = float(scored.very_short[place])
             scores[CUT] = float(cut[place])

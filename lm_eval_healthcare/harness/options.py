@@ -7,22 +7,27 @@ import functools
 import os
 import re
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 from lm_eval_healthcare.errors import UserError
+from lm_eval_healthcare.metrics.settings import Compute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
+_FOR_METRICS = "metric_options"
 ENVIRONMENT_PREFIX = "LM_EVAL_HEALTHCARE_"
 PROMPTS = ("harness", "pack")
 REASONING = ("auto", "on", "off")
 YES_NO = ("no", "yes")
+MISSING = ("fail", "skip")
+LATER = "later"
+_WORDS = {"keep_text": YES_NO, "send_text": YES_NO, "bert_score_rescale": YES_NO}  # what a boolean means; else off, on
 
 
 class OptionError(UserError, ValueError):
@@ -37,6 +42,12 @@ class Options:
         data: `hub`, `sample`, or a local folder.
         data_revision: Revision of the hub's data set.
         metrics: `default`, `ngram`, `all`, or names joined by `+`.
+        metrics_missing: What happens to a metric whose model or package cannot be had: `fail` ends the run before the
+            model is asked, `skip` leaves the metric's scores NaN.
+        metrics_device: Where neural metrics run: `auto`, `cpu`, `cuda`, `cuda:N`; or `later`: not in the run, but by
+            `lm-eval-healthcare score` on its saved answers.
+        score_cache: Folder in which scores of neural metrics are kept for other runs; `off` keeps none.
+        metric_options: Options of single metrics, such as `bert_score_model`.
         prompt: `harness` (the harness's instruction, comparable with published scores) or `pack` (our own wording).
         answers: Folder in which answers are saved before they are scored; `off` saves none.
         reasoning: What is done about `<think>` blocks in answers: `auto` takes them out before scoring; `on` also keeps
@@ -56,6 +67,21 @@ class Options:
     fewshot_holdout: str = "0"
     keep_text: str = "no"
     send_text: str = "no"
+    metrics_missing: str = "fail"
+    metrics_device: str = "auto"
+    score_cache: str | None = None
+    metric_options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def for_metrics(self) -> dict[str, str]:
+        """The options that `metrics.score` takes."""
+        device = {} if self.metrics_device == LATER else {"metrics_device": self.metrics_device}
+        return {**self.metric_options, **device}
+
+    def as_metadata(self) -> dict[str, str]:
+        """Return what `--metadata` would have to hold to give these options."""
+        values = {name: value for name, value in asdict(self).items() if value is not None and name != _FOR_METRICS}
+        return {**values, **self.metric_options}
 
     @property
     def holdout(self) -> int:
@@ -69,13 +95,18 @@ class Options:
         Raises:
             OptionError: If a value is not allowed.
         """
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {_FOR_METRICS: {}}
+        own = {option.name for option in fields(cls)}
         for name in option_names():
             value = _given(name, metadata)
             if value is not None:
-                values[name] = value
+                (values if name in own else values[_FOR_METRICS])[name] = value
         options = cls(**values)
         options.metric_names(("en",))
+        try:
+            Compute.from_options(options.for_metrics)
+        except ValueError as error:
+            raise OptionError(str(error)) from error
         if (options.answers or "").startswith("~") and os.path.expanduser(options.answers or "") == options.answers:
             raise OptionError(
                 f"answers={options.answers}: there is no such user's home here; give a folder by its path"
@@ -83,6 +114,7 @@ class Options:
         for name, allowed in (
             ("prompt", PROMPTS),
             ("reasoning", REASONING),
+            ("metrics_missing", MISSING),
             ("keep_text", YES_NO),
             ("send_text", YES_NO),
         ):
@@ -131,16 +163,16 @@ def _given(name: str, metadata: Mapping[str, Any] | None) -> str | None:
 
 def _as_text(value: Any, name: str) -> str:
     if isinstance(value, bool):  # YAML and JSON read `off`, `on`, `yes`, `no` as booleans
-        words = ("no", "yes") if name.endswith("_text") else ("off", "on")
-        return words[value]
+        return _WORDS.get(name, ("off", "on"))[value]
     if str(value).lower() == "off":
         return "off"
     return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def option_names() -> list[str]:
-    """Return the names of the options that every task has."""
-    return [option.name for option in fields(Options)]
+    """Return the names of the options that every task has, those of the metrics among them."""
+    own = [option.name for option in fields(Options) if option.name != _FOR_METRICS]
+    return list(dict.fromkeys([*own, *metrics.option_names()]))
 
 
 @functools.cache

@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -212,7 +212,7 @@ def _describe(tasks: list[HealthcareTask]) -> dict[str, Any]:
             "world_size": tasks[0].world_size,
             "tasks": {
                 task.task_name: {
-                    "options": asdict(task.options),
+                    "options": task.options.as_metadata(),
                     "prompt": task.wording,
                     "metadata": dict(task.config.metadata or {}),
                     "num_fewshot": task.config.num_fewshot,

@@ -258,7 +258,9 @@ class HealthcareTask(ConfigurableTask):
             if place == 0:
                 metrics = ", ".join(self.metric_names)
                 logger.info("scoring %d answers of %s with %s", len(pairs), self.task_name, metrics)
-            self._score([doc for doc, _ in pairs], [results for _, results in pairs], count=place == 0)
+            docs, answers = [doc for doc, _ in pairs], [results for _, results in pairs]
+            self._know_corpus(docs, answers)
+            self._score(docs, answers, count=place == 0)
         if filters:
             self._put_ranks_together(by_document(self._instances, filters[0]))
 
@@ -298,6 +300,9 @@ class HealthcareTask(ConfigurableTask):
 
     def _harness_scores(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         return super().process_results(doc, results)
+
+    def _know_corpus(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]) -> None:
+        """Take note of all documents that are about to be scored, those of other ranks included."""
 
     @abstractmethod
     def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:

@@ -8,8 +8,34 @@ Example:
 
 from __future__ import annotations
 
-from lm_eval_healthcare.metrics.base import Metric
-from lm_eval_healthcare.metrics.pairs import is_blank
-from lm_eval_healthcare.metrics.suite import AVAILABLE, register, resolve, score, signature
+from lm_eval_healthcare.metrics.base import Measured, Metric
+from lm_eval_healthcare.metrics.pairs import Pairs, is_blank
+from lm_eval_healthcare.metrics.suite import (
+    AVAILABLE,
+    check_options,
+    measure,
+    missing,
+    option_names,
+    prepare,
+    register,
+    resolve,
+    score,
+    signature,
+)
 
-__all__ = ["AVAILABLE", "Metric", "is_blank", "register", "resolve", "score", "signature"]
+__all__ = [
+    "AVAILABLE",
+    "Measured",
+    "Metric",
+    "Pairs",
+    "check_options",
+    "is_blank",
+    "measure",
+    "missing",
+    "option_names",
+    "prepare",
+    "register",
+    "resolve",
+    "score",
+    "signature",
+]

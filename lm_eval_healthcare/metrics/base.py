@@ -51,6 +51,7 @@ class Metric:
         extra: The extra of this package that installs what the metric requires, if there is one.
         heavy: Whether the metric runs a neural network: its scores are worth keeping, and it can be left for later.
         limited: Whether the metric sees only so much of a text, so that `measure` reports what it did not see.
+        domain: The kind of text that the metric is made for, such as `radiology`; None: any.
         needs_corpus: Whether a score depends on the whole evaluated set: the option `corpus` brings it.
     """
 
@@ -67,6 +68,7 @@ class Metric:
     heavy: bool = False
     limited: bool = False
     needs_corpus: bool = False
+    domain: str | None = None
 
     def missing(self, **options: Any) -> str | None:
         """Return what the metric lacks to be computed on this machine and how to get it, or None if it is ready.
@@ -79,6 +81,13 @@ class Metric:
             return None
         remedy = f'"lm-eval-healthcare[{self.extra}]"' if self.extra else " ".join(absent)
         return f"{self.name} needs {', '.join(absent)}: pip install {remedy}"
+
+    def prepare(self, **options: Any) -> None:
+        """Fetch what the metric needs beyond this machine, so that nothing is missing once it is to score.
+
+        Raises:
+            ValueError: If it cannot be had; the text says what to do.
+        """
 
     def measure(
         self, names: Sequence[str], predictions: Sequence[str], references: References, **options: Any

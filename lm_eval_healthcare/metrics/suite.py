@@ -15,6 +15,7 @@ from lm_eval_healthcare.metrics.pairs import Pairs
 from lm_eval_healthcare.metrics.rouge import ROUGE
 from lm_eval_healthcare.metrics.rouge_unicode import ROUGE_UNICODE
 from lm_eval_healthcare.metrics.sentence_sacrebleu import SentenceSacreBleu
+from lm_eval_healthcare.metrics.settings import COMPUTE_OPTIONS
 
 AVAILABLE: dict[str, Metric] = {
     metric.name: metric
@@ -27,6 +28,7 @@ AVAILABLE: dict[str, Metric] = {
 }
 """Every known metric by name, in the order of result tables."""
 
+_SEMANTIC = ("bert_score", "mover_score", "bleurt")
 _ENGLISH = {"en", "eng", "english"}
 _GIVEN_BY_CALLERS = ("corpus", "languages", "report")
 
@@ -130,10 +132,20 @@ def missing(name: str, **options: Any) -> str | None:
     return AVAILABLE[name].missing(**_options_of([name], options))
 
 
+def prepare(name: str, **options: Any) -> None:
+    """Fetch what a metric needs beyond this machine, such as its model from the hub.
+
+    Raises:
+        ValueError: If it cannot be had; the text says what to do.
+    """
+    check_options(options)
+    AVAILABLE[name].prepare(**_options_of([name], options))
+
+
 def option_names() -> tuple[str, ...]:
     """Return the names of the options that metrics have, for users: all but those that only callers can give."""
     names = dict.fromkeys(name for metric in AVAILABLE.values() for name in metric.options)
-    return tuple(name for name in names if name not in _GIVEN_BY_CALLERS)
+    return tuple(dict.fromkeys([*(name for name in names if name not in _GIVEN_BY_CALLERS), *COMPUTE_OPTIONS]))
 
 
 def check_options(options: Iterable[str]) -> None:
@@ -194,7 +206,7 @@ def _sets(languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
         ngram += tuple(metric.name for metric in ROUGE_UNICODE)
     return {
         "ngram": ngram,
-        "default": ngram,
+        "default": ngram + tuple(name for name in _SEMANTIC if name in AVAILABLE),
         "all": tuple(AVAILABLE),
     }
 

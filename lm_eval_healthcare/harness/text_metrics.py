@@ -1,0 +1,145 @@
+"""The metrics of one open-ended task in a run: which ones, whether they can be had, and where their scores are kept."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare import metrics
+from lm_eval_healthcare.harness.options import LATER, OptionError
+from lm_eval_healthcare.harness.rescue import OFF
+from lm_eval_healthcare.scoring.documents import METRIC_MISSING, SCORED_LATER, TRUNCATED, score_documents
+from lm_eval_healthcare.scoring.score_cache import ScoreCache
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lm_eval_healthcare.data.catalogue import TaskFacts
+    from lm_eval_healthcare.harness.options import Options
+    from lm_eval_healthcare.scoring.documents import DocumentScores
+
+logger = logging.getLogger(__name__)
+
+RADIOLOGY = "radiology"
+
+
+class TextMetrics:
+    """The metrics of one task.
+
+    Attributes:
+        names: All metrics that the task reports.
+        left_out: Those that this run does not compute, each with the reason.
+        warnings: What a user should know before the run.
+    """
+
+    def __init__(self, facts: TaskFacts, options: Options) -> None:
+        """Resolve the option `metrics` and look whether every metric can be computed here.
+
+        Raises:
+            OptionError: If one cannot, unless `metrics_missing=skip`.
+        """
+        self._task = facts.name
+        self._options = {**options.for_metrics, "languages": facts.languages}
+        self._cache_folder = options.score_cache
+        self._later = options.metrics_device == LATER
+        self.names = options.metric_names(facts.languages)
+        self.left_out: dict[str, str] = {}
+        self.warnings: list[str] = []
+        self._corpus: Any = None
+        if self._later and options.answers == OFF and any(metrics.AVAILABLE[name].heavy for name in self.names):
+            raise OptionError(
+                f"{facts.name}: metrics_device=later scores saved answers after the run, but answers=off saves none; "
+                "leave one of the two out"
+            )
+        problems = [text for name in self.names if (text := self._lacks(name, skip=options.metrics_missing == "skip"))]
+        if problems:
+            raise OptionError(
+                f"{facts.name}: {'; '.join(problems)}. Or choose other metrics (metrics=ngram needs no model), or leave "
+                "these out with metrics_missing=skip"
+            )
+        foreign = [name for name in self.names if metrics.AVAILABLE[name].domain not in (None, facts.domain)]
+        for name in foreign:
+            domain = metrics.AVAILABLE[name].domain
+            self.warnings.append(f"{facts.name}: {name} is made for {domain} texts, which these are not")
+
+    def _lacks(self, name: str, skip: bool) -> str | None:
+        """Return what keeps a metric from being computed; a metric that is left out lacks nothing."""
+        try:
+            metrics.signature(name, **self._options)
+            if self._later and metrics.AVAILABLE[name].heavy:
+                self.left_out[name] = SCORED_LATER
+                return None
+            text = metrics.missing(name, **self._options)
+        except ValueError as error:
+            raise OptionError(f"{self._task}: {error}") from error
+        if text is not None and skip:
+            self.left_out[name] = METRIC_MISSING
+            self.warnings.append(f"{self._task}: {name} is left out, its scores are NaN: {text}")
+            return None
+        return text
+
+    def prepare(self) -> None:
+        """Fetch what the metrics need from a hub, before the evaluated model is asked anything.
+
+        Raises:
+            OptionError: If something cannot be had.
+        """
+        for name in self.names:
+            try:
+                if name not in self.left_out:
+                    metrics.prepare(name, **self._options)
+            except ValueError as error:
+                raise OptionError(f"{self._task}: {error}") from error
+
+    def signatures(self) -> dict[str, str]:
+        """Return what the scores of each metric depend on, the evaluated set included once there is one."""
+        corpus = {} if self._corpus is None else {"corpus": self._corpus}
+        return {name: metrics.signature(name, **self._options, **corpus) for name in self.names}
+
+    @property
+    def need_corpus(self) -> bool:
+        """Whether a metric that is computed depends on the whole evaluated set."""
+        return any(metrics.AVAILABLE[name].needs_corpus for name in self.names if name not in self.left_out)
+
+    def set_corpus(self, predictions: Sequence[str | None], references: Sequence[Any]) -> None:
+        """Say what the whole evaluated set is, of which `score` gets a part."""
+        self._corpus = metrics.Pairs.of(predictions, references)
+
+    def score(self, predictions: Sequence[str | None], references: Sequence[Any]) -> DocumentScores:
+        """Score documents; scores of neural metrics are looked up and kept in the score cache."""
+        if self._corpus is None:
+            self.set_corpus(predictions, references)
+        with ScoreCache.open(self._cache_folder) as cache:
+            scored = score_documents(
+                predictions,
+                references,
+                self.names,
+                cache=cache,
+                left_out=self.left_out,
+                corpus=self._corpus,
+                **self._options,
+            )
+        if scored.computed + scored.cached:
+            counts = scored.computed, scored.cached, scored.seconds
+            logger.info("%s: neural metrics: %d pairs computed, %d from the cache, %.1f s", self._task, *counts)
+        for name, flags in scored.truncated.items():
+            if flags.any():
+                logger.warning(
+                    "%s: %s did not see the ends of %d of %d documents, which are longer than its model takes "
+                    "(counted as %s:%s; metrics_long=windows reads all)",
+                    self._task, name, int(flags.sum()), flags.size, TRUNCATED, name,
+                )  # fmt: skip
+        return scored
+
+    def tell_what_is_left(self, folder: Path | None) -> None:
+        """Say how the metrics that this run left for later are computed."""
+        later = [name for name, why in self.left_out.items() if why == SCORED_LATER]
+        if later:
+            where = shlex.quote(str(folder)) if folder is not None else "FOLDER_OF_SAMPLES"
+            names = ",".join(self.names)
+            logger.warning(
+                "%s: %s left for later: lm-eval-healthcare score %s --metrics %s",
+                self._task, ", ".join(later), where, names,
+            )  # fmt: skip
