@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-WORDS = (
+SENTENCES = (
     "the patient has mild fever and a dry cough no pain in chest blood pressure is high take one tablet daily with "
     "water el paciente tiene fiebre leve y tos seca sin dolor hyper tension kal aemia opioid with drawal"
-).split()
+)
+WORDS = SENTENCES.split()
 ACCENTED = "áéíñóúüÁÉÍÑÓÚÜ¿¡µ°"
 SUFFIXES = ("s", "ed", "ing", "tension", "kal", "aemia", "al", "ment", "o", "a", "ly")
 Shapes = dict[str, tuple[int, ...]]
@@ -102,7 +103,7 @@ def weights(shapes: Shapes, seed: int = 0) -> dict[str, np.ndarray]:
     """Draw float32 weights; each depends on its name, its shape and the seed alone."""
     drawn = {}
     for name, shape in shapes.items():
-        source = np.random.RandomState((zlib.crc32(name.encode()) + seed) % 2**32)  # noqa: NPY002 (a frozen stream)
+        source = np.random.RandomState((zlib.crc32(name.encode()) + seed) % 2**32)
         values = source.standard_normal(shape)
         if "LayerNorm.weight" in name or "layer_norm.weight" in name:
             values = 1 + 0.1 * values
