@@ -1,0 +1,225 @@
+"""Vectors for pairs of texts: every distinct text encoded once, in batches of like length, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lm_eval_healthcare.metrics.encoding import device as devices
+from lm_eval_healthcare.metrics.encoding.batches import DoesNotFit, Progress, free_memory, is_out_of_memory, run
+from lm_eval_healthcare.metrics.encoding.encoder import Encoder
+from lm_eval_healthcare.metrics.encoding.tokens import Tokens
+from lm_eval_healthcare.metrics.settings import Compute
+
+if TYPE_CHECKING:
+    import torch
+
+MEMORY = 512 * 2**20
+"""Bytes that vectors may take at a time; the vectors of one pair may be more."""
+
+_BATCHES_OF_A_WAVE = 32  # so many at least are planned together; scores come out after each wave
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """One text's vectors.
+
+    Attributes:
+        tokens: What each row stands for.
+        layers: For each layer asked for a float32 tensor of shape `(t, d)`, without padding.
+    """
+
+    tokens: Tokens
+    layers: dict[int, torch.Tensor]
+
+    def cpu(self) -> Embedded:
+        """Return the same on the CPU."""
+        return Embedded(self.tokens, {layer: vectors.cpu() for layer, vectors in self.layers.items()})
+
+
+Visit = Callable[[int, Embedded, Embedded], None]
+
+
+def embed_pairs(
+    encoder: Encoder,
+    layers: Sequence[int],
+    texts: Sequence[str],
+    pairs: Sequence[tuple[int, int]],
+    compute: Compute,
+    visit: Visit,
+    description: str = "encoder",
+) -> None:
+    """Call `visit(pair number, prediction, reference)` once for every pair.
+
+    Pairs come in waves: pairs that share texts together, long ones first. After a wave, what later waves need is kept
+    as far as `MEMORY` allows, and encoded again otherwise (`encoder.texts` counts it).
+
+    Args:
+        encoder: The encoder.
+        layers: Layers whose vectors are needed, see `Encoder.encode`.
+        texts: Distinct texts.
+        pairs: Rows of `texts`: of a prediction and of a reference.
+        compute: Batch size, and what is done with long texts.
+        visit: Takes the vectors of a pair; they may be gone afterwards.
+        description: What is done, for people.
+
+    Raises:
+        DoesNotFit: If one text alone is too much for the memory of a device that was asked for by name.
+    """
+    tokens = encoder.tokenize(texts, compute.long)
+    _Job(encoder, sorted(set(layers)), tokens, pairs, compute, description).do(visit)
+
+
+class _Job:
+    """One call of `embed_pairs`."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        layers: list[int],
+        tokens: list[Tokens],
+        pairs: Sequence[tuple[int, int]],
+        compute: Compute,
+        description: str,
+    ) -> None:
+        self.encoder, self.layers, self.tokens, self.pairs = encoder, layers, tokens, pairs
+        self.compute, self.description = compute, description
+        self.budget = devices.batch_tokens(compute, encoder.device)
+        self.width = 4 * len(layers) * encoder.width  # bytes of a token
+        self.store: dict[int, Embedded] = {}
+
+    def do(self, visit: Visit) -> None:
+        waves = self._waves(order(self.pairs, [len(tokens) for tokens in self.tokens]))
+        uses: dict[int, list[int]] = defaultdict(list)  # the waves of each text, the last one first
+        for number in reversed(range(len(waves))):
+            for text in self._texts(waves[number]):
+                uses[text].append(number)
+        total = sum(len(self.tokens[text]) for text in uses)
+        with Progress(total, self.description, self.encoder.device) as progress:
+            for wave in waves:
+                needed = self._texts(wave)
+                self._encode([text for text in needed if text not in self.store], progress)
+                for number in wave:
+                    self._visit(number, visit)
+                for text in needed:
+                    uses[text].pop()
+                self._forget(uses)
+
+    def _texts(self, wave: Iterable[int]) -> list[int]:
+        return list(dict.fromkeys(text for number in wave for text in self.pairs[number]))
+
+    def _waves(self, ordered: Iterable[int]) -> list[list[int]]:
+        """Cut the pairs into waves; half of the memory is for a wave, the other for what later ones need."""
+        most = min(MEMORY // 2 // self.width, max(_BATCHES_OF_A_WAVE * self.budget, 1))
+        waves: list[list[int]] = [[]]
+        held: set[int] = set()
+        size = 0
+        for number in ordered:
+            new = set(self.pairs[number]) - held
+            more = sum(len(self.tokens[text]) for text in new)
+            if waves[-1] and size + more > most:
+                waves.append([])
+                held, size = set(), 0
+                new = set(self.pairs[number])
+                more = sum(len(self.tokens[text]) for text in new)
+            waves[-1].append(number)
+            held |= new
+            size += more
+        return waves if waves[-1] else []
+
+    def _forget(self, uses: dict[int, list[int]]) -> None:
+        """Keep the vectors that are needed soonest, as many as half of the memory holds."""
+        room = MEMORY // 2
+        kept = {}
+        for text in sorted((text for text in self.store if uses[text]), key=lambda text: uses[text][-1]):
+            room -= len(self.tokens[text]) * self.width
+            if room < 0:
+                break
+            kept[text] = self.store[text]
+        self.store = kept
+
+    def _encode(self, texts: list[int], progress: Progress) -> None:
+        """Encode texts by windows; one that fits is one window."""
+        windows = [(text, ids) for text in texts for ids in self.encoder.windows(self.tokens[text])]
+        lengths = [len(ids) for _, ids in windows]
+        parts: dict[int, dict[int, torch.Tensor]] = {}
+
+        def step(batch: list[int]) -> None:
+            parts.update(
+                zip(batch, self.encoder.encode([windows[item][1] for item in batch], self.layers), strict=True)
+            )
+
+        try:
+            self.budget = run(range(len(windows)), lengths, self.budget, step, self.description, progress)
+        except DoesNotFit as error:
+            self._leave_gpu(error)
+            left = [item for item in range(len(windows)) if item not in parts]
+            parts.update({item: {k: v.cpu() for k, v in part.items()} for item, part in parts.items()})
+            self.budget = run(left, lengths, self.budget, step, self.description, progress)
+        belongs: dict[int, list[int]] = defaultdict(list)
+        for item, (text, _) in enumerate(windows):
+            belongs[text].append(item)
+        for text, items in belongs.items():
+            own = [parts.pop(item) for item in items]
+            vectors = {layer: self.encoder.join([part[layer] for part in own]) for layer in self.layers}
+            self.store[text] = Embedded(self.tokens[text], vectors)
+
+    def _leave_gpu(self, error: DoesNotFit) -> None:
+        """Go on with the CPU, if the device was ours to choose."""
+        if self.encoder.device == "cpu" or self.compute.device != "auto":
+            raise error
+        devices.tell_once(f"{error}: going on with the CPU, which takes longer")
+        self.encoder.move("cpu")
+        self.budget = devices.batch_tokens(self.compute, "cpu")
+        self.store = {text: embedded.cpu() for text, embedded in self.store.items()}
+        free_memory()
+
+    def _visit(self, number: int, visit: Visit) -> None:
+        prediction, reference = (self.store[text] for text in self.pairs[number])
+        if self.encoder.device == "cpu":
+            visit(number, prediction, reference)
+            return
+        try:
+            visit(number, prediction, reference)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            visit(number, prediction.cpu(), reference.cpu())
+
+
+def order(pairs: Sequence[tuple[int, int]], lengths: Sequence[int]) -> list[int]:
+    """Return the numbers of the pairs, those that share texts, directly or through others, side by side.
+
+    Groups come by their longest text, the longest first. In a group, pairs are sorted by the side that has more texts,
+    so that the few texts of the other side are met again soon.
+    """
+    root = list(range(len(lengths)))
+
+    def find(text: int) -> int:
+        while root[text] != text:
+            root[text] = root[root[text]]
+            text = root[text]
+        return text
+
+    for prediction, reference in pairs:
+        root[find(prediction)] = find(reference)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for number, (prediction, _) in enumerate(pairs):
+        groups[find(prediction)].append(number)
+    ordered = []
+    for numbers in groups.values():
+        predictions, references = (len({pairs[number][side] for number in numbers}) for side in (0, 1))
+        side = 0 if predictions >= references else 1
+        numbers = sorted(numbers, key=partial(_place, pairs, lengths, side))
+        longest = max(lengths[text] for number in numbers for text in pairs[number])
+        ordered.append((-longest, numbers[0], numbers))
+    ordered.sort(key=lambda group: group[:2])
+    return [number for _, _, numbers in ordered for number in numbers]
+
+
+def _place(pairs: Sequence[tuple[int, int]], lengths: Sequence[int], side: int, number: int) -> tuple[int, int, int]:
+    text = pairs[number][side]
+    return -lengths[text], text, number
