@@ -56,7 +56,7 @@ class TextMetrics:
         problems = [text for name in self.names if (text := self._lacks(name, skip=options.metrics_missing == "skip"))]
         if problems:
             raise OptionError(
-                f"{facts.name}: {'; '.join(problems)}. Or choose other metrics (metrics=ngram needs no model), or leave "
+                f"{facts.name}: {'; '.join(problems)}. Or choose others (metrics=ngram needs no model), or leave "
                 "these out with metrics_missing=skip"
             )
         foreign = [name for name in self.names if metrics.AVAILABLE[name].domain not in (None, facts.domain)]

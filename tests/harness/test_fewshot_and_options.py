@@ -73,6 +73,8 @@ def test_examples_come_from_the_other_split(name: str) -> None:
 
 
 def test_flag_wins_over_environment_over_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LM_EVAL_HEALTHCARE_METRICS", raising=False)
+    monkeypatch.delenv("LM_EVAL_HEALTHCARE_SCORE_CACHE", raising=False)
     assert Options.from_metadata({}) == Options("hub", None, "default", "harness", None)
     monkeypatch.setenv("LM_EVAL_HEALTHCARE_DATA", "sample")
     monkeypatch.setenv("LM_EVAL_HEALTHCARE_METRICS", "bleu")

@@ -89,7 +89,7 @@ def test_answers_survive_a_failing_metric(tmp_path: Path, monkeypatch: pytest.Mo
     def fail(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("no more memory")
 
-    monkeypatch.setattr("lm_eval_healthcare.harness.open_ended.score_documents", fail)
+    monkeypatch.setattr("lm_eval_healthcare.harness.text_metrics.score_documents", fail)
     with pytest.raises(RuntimeError, match="no more memory"):
         evaluate(COURSE, ScriptedModel(REPLIES), metadata={"answers": str(tmp_path)})
     assert len(list(tmp_path.rglob("*.jsonl"))) == 1
