@@ -43,6 +43,9 @@ def execute(args: argparse.Namespace) -> int:
         "\nMetrics: "
         + ", ".join(f"{name} ({'ready' if m['available'] else 'missing'})" for name, m in found["metrics"].items())
     )
+    for name, metric in found["metrics"].items():
+        if not metric["available"]:
+            print(f"  {name}: {metric['missing']}")
     for name, folder in found["cache"].items():
         print(f"{name}: {folder['path']} ({'writable' if folder['writable'] else 'NOT writable'})")
     for problem in found["problems"]:

@@ -18,7 +18,14 @@ Runs the harness with the pack's tasks. Takes exactly what `lm_eval run` takes; 
 Options of the pack go into --metadata:
   data=hub|sample|FOLDER       where rows come from (default: hub)
   data_revision=REVISION       revision of the hub's data set
-  metrics=default|ngram|all|bleu+rouge1   metrics of open-ended tasks, joined by +
+  metrics=default|ngram|all|bleu+rouge1   metrics of open-ended tasks, joined by +; default is ngram and the neural
+                               bert_score, mover_score and bleurt, whose models come from the hub or from:
+  bert_score_model=DIR bert_score_layer=N mover_score_model=DIR bleurt_model=DIR   a folder or a name of the hub
+  metrics_missing=fail|skip    a metric whose model cannot be had: end before the run, or leave its scores NaN
+  metrics_device=auto|cpu|cuda|later   where neural metrics run; later: by `lm-eval-healthcare score` afterwards
+  metrics_batch_tokens=N metrics_dtype=float32|bfloat16 metrics_long=truncate|windows   how they read texts
+  mover_score_idf= mover_score_variant= bert_score_rescale= radgraph_reward= ...        see docs/metrics.md
+  score_cache=FOLDER|off       where scores of neural metrics are kept for other runs (default: the user's cache)
   prompt=harness|pack          whose instruction (default: harness, comparable with published scores)
   answers=FOLDER|off           where answers are saved before scoring (default: below --output_path)
   reasoning=auto|on|off        <think> blocks are taken out before scoring; on: stop strings are kept from the model too

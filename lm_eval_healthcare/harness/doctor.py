@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from lm_eval.tasks import TaskManager
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
 _PACKAGES = (
-    "lm_eval", "datasets", "numpy", "pyarrow", "sacrebleu", "rouge-score-rs", "transformers", "torch", "vllm",
+    "lm_eval", "datasets", "numpy", "pyarrow", "sacrebleu", "rouge-score-rs", "transformers", "torch", "POT",
+    "sentencepiece", "radeval", "vllm",
 )  # fmt: skip
 _TESTED = ((0, 4, 12), (0, 5))
 
@@ -133,10 +135,20 @@ def _stub_problems(state: stubs.StubState) -> list[str]:
 
 
 def _metrics() -> dict[str, dict[str, Any]]:
-    return {
-        name: {"available": metric.missing() is None, "missing": metric.missing(), "signature": metric.signature()}
-        for name, metric in metrics.AVAILABLE.items()
-    }
+    """Which metrics could be computed with the options of the environment; the hub is not asked for their models."""
+    try:
+        options = Options.from_metadata({}).for_metrics
+    except OptionError:
+        options = {}
+    found = {}
+    with mock.patch.dict(os.environ, HF_HUB_OFFLINE="1"):
+        for name in metrics.AVAILABLE:
+            try:
+                lack, signature = metrics.missing(name, **options), metrics.signature(name, **options)
+            except ValueError as error:
+                lack, signature = str(error), None
+            found[name] = {"available": lack is None, "missing": lack, "signature": signature}
+    return found
 
 
 def _data() -> tuple[dict[str, Any], list[str]]:
