@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lm_eval_healthcare.metrics.base import Measured, Metric, Scores
+from lm_eval_healthcare.metrics.bert_score import BERT_SCORE
 from lm_eval_healthcare.metrics.bleu import Bleu
 from lm_eval_healthcare.metrics.pairs import Pairs
 from lm_eval_healthcare.metrics.rouge import ROUGE
@@ -24,6 +25,7 @@ AVAILABLE: dict[str, Metric] = {
         *ROUGE,
         SentenceSacreBleu(),
         *ROUGE_UNICODE,
+        *BERT_SCORE,
     )
 }
 """Every known metric by name, in the order of result tables."""
