@@ -7,6 +7,7 @@ each, in both layouts.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,42 @@ def load(folder: Path) -> Arrays:
     import torch
 
     return {k: v.numpy() for k, v in torch.load(folder / "pytorch_model.bin", weights_only=True).items()}
+
+
+def network(arrays: Arrays, ids: np.ndarray, types: np.ndarray, heads: int = 4) -> float:
+    """BLEURT's network in numpy, in float64, for tensors named as in the published weights."""
+    w = {name.removeprefix("bleurt."): array.astype(np.float64) for name, array in arrays.items()}
+
+    def linear(name: str, x: np.ndarray) -> np.ndarray:
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def norm(name: str, x: np.ndarray) -> np.ndarray:
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
+        return x * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def gelu(x: np.ndarray) -> np.ndarray:
+        return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+    x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][types]
+    x = norm("embeddings.LayerNorm", x + w["embeddings.position_embeddings.weight"][: len(ids)])
+    if "encoder.embedding_projection.weight" in w:
+        x = linear("encoder.embedding_projection", x)
+    number = 0
+    while f"encoder.layer.{number}.output.dense.weight" in w:
+        layer = f"encoder.layer.{number}"
+        q, k, v = (
+            linear(f"{layer}.attention.self.{name}", x).reshape(len(ids), heads, -1).swapaxes(0, 1)
+            for name in ("query", "key", "value")
+        )
+        logits = q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1])
+        attention = np.exp(logits - logits.max(-1, keepdims=True))
+        mixed = (attention / attention.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(len(ids), -1)
+        x = norm(f"{layer}.attention.output.LayerNorm", x + linear(f"{layer}.attention.output.dense", mixed))
+        inner = gelu(linear(f"{layer}.intermediate.dense", x))
+        x = norm(f"{layer}.output.LayerNorm", x + linear(f"{layer}.output.dense", inner))
+        number += 1
+    return float(linear("classifier", np.tanh(linear("pooler.dense", x[0])))[0])
 
 
 def _port_settings(settings: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import numpy as np
 from lm_eval_healthcare.metrics.base import Measured, Metric, Scores
 from lm_eval_healthcare.metrics.bert_score import BERT_SCORE
 from lm_eval_healthcare.metrics.bleu import Bleu
+from lm_eval_healthcare.metrics.bleurt import Bleurt
+from lm_eval_healthcare.metrics.mover_score import MoverScore
 from lm_eval_healthcare.metrics.pairs import Pairs
 from lm_eval_healthcare.metrics.rouge import ROUGE
 from lm_eval_healthcare.metrics.rouge_unicode import ROUGE_UNICODE
@@ -26,6 +28,8 @@ AVAILABLE: dict[str, Metric] = {
         SentenceSacreBleu(),
         *ROUGE_UNICODE,
         *BERT_SCORE,
+        MoverScore(),
+        Bleurt(),
     )
 }
 """Every known metric by name, in the order of result tables."""
