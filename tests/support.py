@@ -36,3 +36,7 @@ def samples_of(folder: Path, task: str) -> list[dict[str, Any]]:
     """The logged samples of a task below a folder."""
     (path,) = folder.glob(f"**/samples_{task}_2*.jsonl")
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+STRING_METRICS = "ngram+rouge1_unicode+rouge2_unicode+rougeL_unicode"
+"""Every metric that needs no model."""

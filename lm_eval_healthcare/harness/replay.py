@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lm_eval.api.instance import Instance
 
+_LATER_IS_NOW = {"metrics_device": "auto"}  # what a run left for later is computed here
 _active: SavedRun | None = None
 
 
@@ -145,7 +146,7 @@ def _load(saved: SavedRun, metadata: dict[str, Any], include_path: Sequence[str]
     known = {k: v for k, v in first.get("metadata", {}).items() if k not in ("version", "config_source")}
     options = {k: v for k, v in first.get("options", {}).items() if v is not None}
     folders = list(include_path) or arguments.get("include_path")
-    manager = build_task_manager(folders, {**known, **options, **metadata}, include_defaults=False)
+    manager = build_task_manager(folders, {**known, **options, **_LATER_IS_NOW, **metadata}, include_defaults=False)
     unknown = sorted(name for name in saved.tasks if name not in manager.task_index)
     if unknown:
         raise DataError(f"the tasks {', '.join(unknown)} are not the pack's; name their folder with --include_path")

@@ -15,7 +15,7 @@ from lm_eval_healthcare import metrics, task_manager, tasks_path
 from lm_eval_healthcare.metrics import Metric
 from lm_eval_healthcare.sample import rows_path
 from scripted import ScriptedModel, evaluate, open_rows
-from support import write_jsonl
+from support import STRING_METRICS, write_jsonl
 
 REFERENCES = [
     "renal colic with haematuria on the left",
@@ -52,10 +52,10 @@ def test_mean_and_standard_error_over_the_scored_documents(tmp_path: Path) -> No
 
 def test_every_metric_has_a_numeric_error_and_full_coverage() -> None:
     out = evaluate(
-        "careqa_open", ScriptedModel(["The answer is this.", "It is that one."]), metadata={"metrics": "all"}
+        "careqa_open", ScriptedModel(["The answer is this.", "It is that one."]), metadata={"metrics": STRING_METRICS}
     )
     row = out["results"]["careqa_open"]
-    for name in metrics.AVAILABLE:
+    for name in metrics.resolve(STRING_METRICS):
         assert row[f"{name}_coverage,none"] == 1.0
         assert isinstance(row[f"{name},none"], float)
         assert isinstance(row[f"{name}_stderr,none"], float)
@@ -181,7 +181,7 @@ def test_a_users_stop_string_wins_under_a_chat_template() -> None:
 def test_hostile_and_huge_answers(tmp_path: Path) -> None:
     answers = ["word " * 20_000, "\ud83d lone", "\x00\x1b[31m{{ 7*7 }}</s>", "مرحبا 🩺", 'score: [RESULT] 5 "}]']
     data = open_rows(tmp_path, ["a word", "lone", "49", "🩺 مرحبا", "result 5"])
-    out = evaluate("careqa_open", ScriptedModel(answers), data, metadata={"metrics": "all"})
+    out = evaluate("careqa_open", ScriptedModel(answers), data, metadata={"metrics": STRING_METRICS})
     assert out["results"]["careqa_open"]["bleu_coverage,none"] == 1.0
     json.dumps(out["samples"], ensure_ascii=False, default=str).encode("utf-8")  # what the harness writes
 
@@ -189,19 +189,24 @@ def test_hostile_and_huge_answers(tmp_path: Path) -> None:
 def test_order_and_batch_do_not_matter(tmp_path: Path) -> None:
     answers = [f"{reference} and more of it" for reference in REFERENCES]
     together = evaluate(
-        "careqa_open", ScriptedModel(answers), open_rows(tmp_path / "a", REFERENCES), metadata={"metrics": "all"}
+        "careqa_open",
+        ScriptedModel(answers),
+        open_rows(tmp_path / "a", REFERENCES),
+        metadata={"metrics": STRING_METRICS},
     )
     reverse = evaluate(
         "careqa_open",
         ScriptedModel(answers[::-1]),
         open_rows(tmp_path / "b", REFERENCES[::-1]),
-        metadata={"metrics": "all"},
+        metadata={"metrics": STRING_METRICS},
     )
     alone = [
-        evaluate("careqa_open", ScriptedModel([a]), open_rows(tmp_path / str(i), [r]), metadata={"metrics": "all"})
+        evaluate(
+            "careqa_open", ScriptedModel([a]), open_rows(tmp_path / str(i), [r]), metadata={"metrics": STRING_METRICS}
+        )
         for i, (a, r) in enumerate(zip(answers, REFERENCES, strict=True))
     ]
-    for name in metrics.AVAILABLE:
+    for name in metrics.resolve(STRING_METRICS):
         values = [sample[name] for sample in together["samples"]["careqa_open"]]
         assert values == [sample[name] for sample in reverse["samples"]["careqa_open"]][::-1]
         assert values == [out["samples"]["careqa_open"][0][name] for out in alone]

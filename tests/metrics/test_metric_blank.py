@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lm_eval_healthcare import metrics
+from support import STRING_METRICS
 
 INVISIBLE = [
     "", " ", "   ", "\t\r\n", "\f", "\v", "\x00", "\x1c", "\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u200b",
@@ -36,8 +37,8 @@ def test_case_b11() -> None:
         ("...", "..."),
     ]
     predictions, references = zip(*pairs, strict=True)
-    scores = metrics.score(predictions, references, metrics="all")
-    for name in metrics.AVAILABLE:
+    scores = metrics.score(predictions, references, metrics=STRING_METRICS)
+    for name in metrics.resolve(STRING_METRICS):
         np.testing.assert_array_equal(scores[name][:4], [np.nan, 0.0, 0.0, 0.0])
     # "..." is three 13a tokens: too short for the published BLEU, identical for the smoothed one, nothing for ROUGE.
     last = {name: values[4] for name, values in scores.items()}
@@ -49,7 +50,7 @@ def test_case_b11() -> None:
 def test_blank_reference_is_unscorable_and_blank_prediction_is_worst(text: Any) -> None:
     predictions = ["renal colic", text, text, "renal colic", text]
     references = [text, "renal colic", text, [text, "renal colic"], [text]]
-    for name, scores in metrics.score(predictions, references, metrics="all").items():
+    for name, scores in metrics.score(predictions, references, metrics=STRING_METRICS).items():
         np.testing.assert_array_equal(np.isnan(scores), [True, False, True, False, True], err_msg=name)
         assert scores[1] == 0.0
         # The blank one of two references does not count: the same as the other alone.
@@ -62,7 +63,7 @@ def test_no_references_at_all_is_unscorable() -> None:
 
 def test_every_metric_scores_the_same_documents(generated_pairs: list[tuple[str, str]]) -> None:
     predictions, references = zip(*generated_pairs, strict=True)
-    scores = metrics.score(predictions, references, metrics="all")
+    scores = metrics.score(predictions, references, metrics=STRING_METRICS)
     blank = [metrics.is_blank(reference) for reference in references]
     assert 0 < sum(blank) < len(blank) / 2
     for name, values in scores.items():
@@ -91,7 +92,7 @@ LONG = {
 def test_long_and_odd_texts_score_in_bounded_time(kind: str) -> None:
     text = LONG[kind]
     start = time.perf_counter()
-    scores = metrics.score([text, text, "mild fever"], [text, "mild fever", text], metrics="all")
+    scores = metrics.score([text, text, "mild fever"], [text, "mild fever", text], metrics=STRING_METRICS)
     assert time.perf_counter() - start < 30
     for name, values in scores.items():
         assert values[0] >= values[1:].max(), name
@@ -101,6 +102,6 @@ def test_long_and_odd_texts_score_in_bounded_time(kind: str) -> None:
 @pytest.mark.parametrize("odd", ["\ud800", "\x00", "\u202e", "\ufffe", "👩🏽\u200d⚕️", "\U0010ffff"])
 def test_odd_characters_inside_a_text(odd: str) -> None:
     text = f"the patient {odd} has mild fever"
-    scores = metrics.score([text], [text], metrics="all")
+    scores = metrics.score([text], [text], metrics=STRING_METRICS)
     assert scores["bleu"].tolist() == [1.0]
     assert scores["rouge1"].tolist() == scores["rougeL_unicode"].tolist() == [1.0]
