@@ -98,6 +98,7 @@ def score_saved_run(
     metadata: dict[str, Any],
     partial: bool = False,
     include_path: Sequence[str] = (),
+    tasks: Sequence[str] | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Score saved answers and write results and samples in the harness's format.
 
@@ -108,6 +109,7 @@ def score_saved_run(
         metadata: Options of the pack that win over those of the run, such as `metrics`.
         partial: Score what is there, even if answers of the run are missing.
         include_path: The user's own task folders, if the run's are not known or have moved.
+        tasks: The tasks to score; None: all.
 
     Returns:
         The output path and the harness's results.
@@ -116,6 +118,8 @@ def score_saved_run(
         lm_eval_healthcare.data.files.DataError: If the folder holds no usable answers.
     """
     saved = read_run(folder, partial)
+    if tasks is not None:
+        saved.tasks = {name: requests for name, requests in saved.tasks.items() if name in tasks}
     output = output_path or Path(saved.run.get("output_path") or folder)
     refuse_unwritable(output)
     tracker = EvaluationTracker(output_path=str(output))

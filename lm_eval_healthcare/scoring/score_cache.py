@@ -109,6 +109,13 @@ class ScoreCache:
         path = Path(os.path.expanduser(where))
         return cls(path if path.suffix and not path.is_dir() else path / FILE_NAME)
 
+    @classmethod
+    def in_memory(cls) -> ScoreCache:
+        """Return a cache that lasts as long as the object."""
+        cache = cls(None)
+        cache._connection = _connect(None)
+        return cache
+
     def __enter__(self) -> ScoreCache:
         """Return the cache itself."""
         return self
@@ -223,10 +230,13 @@ def _writable(signature: str) -> str:
     return signature.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open a file and make its tables; two processes may do so at the same moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+def _connect(path: Path | None) -> sqlite3.Connection:
+    """Open a file, or memory, and make its tables; two processes may do so at the same moment."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(
+        path or ":memory:", timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
     try:
         for attempt in itertools.count(1):
             try:
@@ -243,13 +253,13 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > _VERSION:
         raise sqlite3.DatabaseError(f"it was written by a newer version of this package (format {version})")
     # The write-ahead log needs memory that all processes share, which there is not between machines.
-    mode = "TRUNCATE" if _is_on_network(path) else "WAL"
-    if connection.execute("PRAGMA journal_mode").fetchone()[0].upper() != mode:
+    mode = "TRUNCATE" if path is not None and _is_on_network(path) else "WAL"
+    if path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0].upper() != mode:
         connection.execute(f"PRAGMA journal_mode = {mode}")
     connection.execute("PRAGMA synchronous = NORMAL")
     if version < _VERSION:

@@ -1,0 +1,104 @@
+"""The options of `score`: what it is told by flags, by `--metadata`, and by the environment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HOW = ("metrics_device", "metrics_batch_tokens")  # `--device` and `--batch-tokens`
+_WHERE = ("model", "task")
+
+
+class ParserWithMetricOptions(argparse.ArgumentParser):
+    """A parser that adds a flag for every option of a metric when it is used.
+
+    To know them, all metrics must be loaded, which would slow every other command down.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Add the flags, then parse."""
+        from lm_eval_healthcare import metrics
+
+        if "metric_options" not in self._defaults:
+            names = [name for name in metrics.option_names() if name not in _HOW]
+            group = self.add_argument_group("options of single metrics (default: those of the run)")
+            for name in names:
+                users = [metric.name for metric in metrics.AVAILABLE.values() if name in metric.options]
+                group.add_argument(
+                    f"--{name.replace('_', '-')}", f"--{name}", dest=name, default=None, metavar=_metavar(name),
+                    help=f"of {', '.join(users)}" if len(users) < 4 else "of all neural metrics",
+                )  # fmt: skip
+            self.set_defaults(metric_options=names)
+        return super().parse_known_args(args, namespace)
+
+
+def _metavar(name: str) -> str:
+    return {"model": "DIR", "layer": "N"}.get(name.rpartition("_")[2], "VALUE")
+
+
+def given_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the pack that a user gave: `--metadata`, and the flags, which win.
+
+    Raises:
+        UserError: If `--metadata` cannot be read, or holds what is no option.
+    """
+    options = _metadata(args.metadata)
+    flags = {
+        "metrics": args.metrics and args.metrics.replace(",", "+"),
+        "metrics_device": args.device,
+        "metrics_batch_tokens": args.batch_tokens,
+        "metrics_missing": args.metrics_missing,
+        "score_cache": args.score_cache,
+        **{name: getattr(args, name) for name in args.metric_options},
+    }
+    options.update({name: value for name, value in flags.items() if value is not None})
+    if options:
+        from lm_eval_healthcare.harness.options import LATER, option_names
+
+        if any(name not in option_names() for name in options):  # those of single tasks take a look at all YAMLs
+            from lm_eval_healthcare.cli.data_arguments import refuse_unknown_options
+
+            refuse_unknown_options(options, args.include_path)
+        if options.get("metrics_device") == LATER:
+            raise UserError("--device later: this command is what computes scores later; use auto, cpu, cuda or cuda:N")
+    return options
+
+
+def patterns(values: Sequence[str]) -> dict[str, list[str]]:
+    """Return the patterns of `--where` by what they are about.
+
+    Raises:
+        UserError: If an item is not `model=PATTERN` or `task=PATTERN`.
+    """
+    out = defaultdict(list)
+    for value in values:
+        key, _, pattern = value.partition("=")
+        if key not in _WHERE or not pattern:
+            hint = f" (paths go before --where: score {value} --where ...)" if Path(value).exists() else ""
+            raise UserError(f"--where {value}: expected model=PATTERN or task=PATTERN, such as task=careqa*{hint}")
+        out[key].append(pattern)
+    return dict(out)
+
+
+def _metadata(values: Sequence[str]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if value.lstrip().startswith("{"):
+            try:
+                out.update(json.loads(value))
+            except ValueError as error:
+                raise UserError(f"--metadata {value}: not valid JSON ({error}); or write key=value items") from error
+        elif equals and key:
+            out[key] = text
+        else:
+            raise UserError(f"--metadata {value}: write key=value items, or one JSON object")
+    return out

@@ -1,0 +1,1 @@
+"""The harness's results and sample files: finding, reading and writing them, without the harness."""

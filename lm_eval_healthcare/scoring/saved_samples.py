@@ -1,0 +1,260 @@
+"""Which samples of earlier runs are scored again, with which metrics and options; and scoring them.
+
+Options are those of the run unless others are given, so that a run which left its neural metrics for later is completed
+with the models that it named.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare import metrics
+from lm_eval_healthcare.results.results_file import (
+    ResultsError,
+    scored_from,
+    task_config,
+    task_metadata,
+    values_by_filter,
+)
+from lm_eval_healthcare.results.samples_file import SampleFile
+from lm_eval_healthcare.results.texts import NoText, TextRows, read_texts
+from lm_eval_healthcare.scoring.documents import METRIC_MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from lm_eval_healthcare.data.catalogue import TaskFacts
+    from lm_eval_healthcare.results.discovery import RunFiles
+    from lm_eval_healthcare.scoring.documents import DocumentScores
+    from lm_eval_healthcare.scoring.saved_facts import KnownTasks
+
+logger = logging.getLogger(__name__)
+
+HOW = ("metrics_device", "metrics_batch_tokens")  # they change no score, so the run's do not matter
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user asks for.
+
+    Attributes:
+        metrics: Metrics and sets as `metrics.resolve` takes them; None: those of the run.
+        default_metrics: The same for runs that had no text metric.
+        options: Options of metrics; they win over those of the run.
+        defaults: Options of metrics for runs that say nothing of them.
+        skip_missing: Leave a metric out that lacks its model or package, instead of refusing.
+        where: Patterns by `model` and `task`; what matches none of a kind is left alone.
+    """
+
+    metrics: str | None = None
+    default_metrics: str = "default"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    skip_missing: bool = False
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def takes(self, model: Iterable[str], task: str) -> bool:
+        """Say whether a task of a model is asked for.
+
+        Args:
+            model: The names by which the model is known.
+            task: The task's name.
+        """
+        names = {"model": list(model), "task": [task]}
+        return all(
+            any(fnmatch.fnmatchcase(name, pattern) for name in names[kind] for pattern in patterns)
+            for kind, patterns in self.where.items()
+        )
+
+
+@dataclass
+class TaskTexts:
+    """One task of one run: its texts, what they are scored with, and the scores once there are some.
+
+    Attributes:
+        run: The files of the run.
+        task: The task's name.
+        texts: The rows of its sample file.
+        names: Metrics, in the order of results.
+        options: Options of the metrics, the languages of the texts among them.
+        left_out: Metrics that are not computed, each with the reason.
+        facts: What is known of the task, if it is one of the pack's.
+        scores: Scores by filter, in the order of the rows of that filter.
+        seconds: What scoring took.
+    """
+
+    run: RunFiles
+    task: str
+    texts: TextRows
+    names: list[str]
+    options: dict[str, Any]
+    left_out: dict[str, str] = field(default_factory=dict)
+    facts: TaskFacts | None = None
+    scores: dict[str, DocumentScores] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of documents, each counted once a filter."""
+        return len(self.texts.rows)
+
+    @property
+    def heavy(self) -> list[str]:
+        """The neural metrics that are computed."""
+        return [name for name in self.names if metrics.AVAILABLE[name].heavy and name not in self.left_out]
+
+
+@dataclass
+class Plan:
+    """What is scored, and what is not.
+
+    Attributes:
+        tasks: What is scored.
+        left_out: Tasks that have nothing to score, by reason.
+        remarks: What a user should know besides.
+        faults: Files or lines that cannot be used, each with the reason.
+        unmatched: How many tasks the patterns leave alone.
+    """
+
+    tasks: list[TaskTexts] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    unmatched: int = 0
+
+
+def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
+    """Read the texts of runs and decide what they are scored with.
+
+    Raises:
+        ResultsError: If a metric or an option is unknown, or a metric cannot be computed here.
+    """
+    try:
+        metrics.resolve(wishes.metrics or wishes.default_metrics)
+        metrics.check_options([*wishes.options, *wishes.defaults])
+    except ValueError as error:
+        raise ResultsError(str(error)) from error
+    out = Plan()
+    for run in runs:
+        for task, path in sorted(run.samples.items()):
+            if not wishes.takes({run.model, run.model_folder}, task):
+                out.unmatched += 1
+                continue
+            try:
+                out.tasks.append(_task(run, task, path, wishes, known))
+            except NoText as error:
+                names = out.left_out.setdefault(str(error), [])
+                names += [task] if task not in names else []
+            except ResultsError as error:
+                out.faults.append(str(error))
+        out.remarks += _without_samples(run, wishes)
+    for task_texts in out.tasks:
+        out.faults += [task_texts.texts.cut] if task_texts.texts.cut else []
+        out.remarks += _about_texts(task_texts)
+    _refuse_missing(out.tasks, wishes)
+    return out
+
+
+def _task(run: RunFiles, task: str, path: Path, wishes: Wishes, known: KnownTasks) -> TaskTexts:
+    config, metadata = task_config(run.content, task), task_metadata(run.content, task)
+    if not known.has_texts(task, metadata, list(metrics.AVAILABLE)):
+        raise NoText("its answers are choices or classes, which text metrics do not score")
+    facts = known.facts(task, metadata)
+    recorded = values_by_filter(run.content, task)
+    target = config.get("doc_to_target")
+    texts = read_texts(
+        path,
+        output_type=config.get("output_type"),
+        target=target if isinstance(target, str) else None,
+        columns=facts.breakdown if facts is not None and not facts.credentialed else (),
+        recorded=recorded,
+    )
+    languages = facts.languages if facts is not None else ("en",)
+    of_run = {key: metadata[key] for key in metrics.option_names() if key in metadata and key not in HOW}
+    options = {**wishes.defaults, **of_run, **wishes.options, "languages": languages}
+    names = metrics.resolve(wishes.metrics or _metrics_of_run(recorded, path) or wishes.default_metrics, languages)
+    return TaskTexts(run, task, texts, names, options, facts=facts)
+
+
+def _metrics_of_run(recorded: Mapping[str, Mapping[str, Any]], path: Path) -> str:
+    """Return the text metrics of a run: those in its results, else those in its samples, else nothing."""
+    names = [name for values in recorded.values() for name in values]
+    if not recorded:
+        names = list(next(iter(SampleFile(path))))
+    return "+".join(name for name in dict.fromkeys(names) if name in metrics.AVAILABLE)
+
+
+def _without_samples(run: RunFiles, wishes: Wishes) -> list[str]:
+    """Name the tasks of a run whose answers were not logged."""
+    if run.results is None or run.one_of_several or scored_from(run.content):
+        return []
+    types = {task: task_config(run.content, task).get("output_type") for task in run.content.get("results", {})}
+    groups = {name for name, tasks in (run.content.get("group_subtasks") or {}).items() if tasks}
+    tasks = [
+        task
+        for task, kind in types.items()
+        if kind in (None, "generate_until") and task not in run.samples and task not in groups
+        and wishes.takes({run.model, run.model_folder}, task)
+    ]  # fmt: skip
+    if not tasks:
+        return []
+    return [f"{run.results.name}: no samples of {', '.join(tasks)}; a run logs them with --log_samples"]
+
+
+def _about_texts(task: TaskTexts) -> list[str]:
+    """Say what a user should know of the texts of a task."""
+    rows, name = task.texts.rows, task.texts.path.name
+    remarks = []
+    missing = sum(row.references is None for row in rows)
+    if missing:
+        remarks.append(f"{name}: {missing} of {len(rows)} rows have no target; their scores are NaN")
+    thinking = sum("<think>" in (row.prediction or "") for row in rows)
+    if thinking:
+        remarks.append(
+            f"{name}: {thinking} of {len(rows)} answers hold <think> blocks, which were not taken out when the run "
+            "scored them; they are scored as they are"
+        )
+    for metric in task.names:
+        domain = metrics.AVAILABLE[metric].domain
+        if domain not in (None, task.facts.domain if task.facts is not None else None):
+            remarks.append(f"{name}: {metric} is made for {domain} texts, which these may not be")
+    return remarks
+
+
+def _refuse_missing(tasks: Sequence[TaskTexts], wishes: Wishes) -> None:
+    """Look whether every metric can be computed, and fetch what it needs, before the first of them is.
+
+    Raises:
+        ResultsError: If one cannot, unless it may be left out.
+    """
+    answers: dict[tuple[str, str], str | None] = {}
+    for task in tasks:
+        for name in task.names:
+            key = name, repr(sorted(task.options.items()))
+            if key not in answers:
+                answers[key] = _lacks(name, task.options)
+                if answers[key] and wishes.skip_missing:
+                    logger.warning("%s is left out, its scores are NaN: %s", name, answers[key])
+            if answers[key]:
+                task.left_out[name] = METRIC_MISSING
+    problems = list(dict.fromkeys(text for text in answers.values() if text))
+    if problems and not wishes.skip_missing:
+        raise ResultsError(
+            f"{'; '.join(problems)}. Or choose other metrics (--metrics ngram needs no model), or leave these out with "
+            "--metrics-missing skip"
+        )
+
+
+def _lacks(name: str, options: Mapping[str, Any]) -> str | None:
+    try:
+        metrics.signature(name, **options)
+        lacks = metrics.missing(name, **options)
+        if lacks is None:
+            metrics.prepare(name, **options)
+        return lacks
+    except ValueError as error:
+        raise ResultsError(str(error)) from error

@@ -1,0 +1,268 @@
+"""The results file and the sample rows for samples that were scored again, as a run of the harness writes them."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare import metrics
+from lm_eval_healthcare.results.results_file import (
+    SCORED_FROM,
+    SECTION,
+    TEXT_OUTPUT,
+    ResultsError,
+    task_config,
+    task_metadata,
+    values_by_filter,
+)
+from lm_eval_healthcare.results.samples_file import SampleFile, completed
+from lm_eval_healthcare.scoring import breakdown, documents
+from lm_eval_healthcare.scoring.aggregate import scored_mean, scored_mean_stderr
+from lm_eval_healthcare.scoring.reasoning import CUT_REASONING
+from lm_eval_healthcare.scoring.saved_samples import HOW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lm_eval_healthcare.results.discovery import RunFiles
+    from lm_eval_healthcare.scoring.documents import DocumentScores
+    from lm_eval_healthcare.scoring.saved_samples import TaskTexts
+
+EMPTY, VERY_SHORT = "empty_prediction", "very_short_prediction"
+_SCORED_MEAN = "scored_mean"
+_OWN_REASONS = {
+    documents.EMPTY_PREDICTION,
+    documents.BLANK_REFERENCE,
+    documents.METRIC_ERROR,
+    documents.METRIC_MISSING,
+    documents.SCORED_LATER,
+    documents.TRUNCATED,
+    CUT_REASONING,
+}
+
+
+def document_values(scored: DocumentScores, place: int, cut: float | None) -> dict[str, float]:
+    """Return everything that is logged as a metric of one document.
+
+    Args:
+        scored: Scores of a batch of documents.
+        place: The document's place in it.
+        cut: Whether the model was still reasoning when its reply ended, if that is known.
+    """
+    values: dict[str, float] = {}
+    for name, scores in scored.scores.items():
+        value = float(scores[place])
+        values[name] = value
+        values[f"{name}_coverage"] = float(not math.isnan(value))
+        if name in scored.truncated:
+            values[f"{name}_truncated"] = float(scored.truncated[name][place])
+    values[EMPTY] = float(scored.empty[place])
+    values[VERY_SHORT] = float(scored.very_short[place])
+    return values if cut is None else {**values, CUT_REASONING: cut}
+
+
+@dataclass(frozen=True)
+class ScoredTask:
+    """A task that has been scored, with what is written of it.
+
+    Attributes:
+        task: The task.
+        values: What is logged for every row, in the order of the sample file.
+        cells: The scores by category.
+        cells_in_results: Those of them that stand among the metrics.
+    """
+
+    task: TaskTexts
+    values: list[dict[str, float]]
+    cells: list[breakdown.Cell]
+    cells_in_results: list[breakdown.Cell]
+
+    @classmethod
+    def of(cls, task: TaskTexts) -> ScoredTask:
+        """Put a task's scores in the order of its sample file."""
+        places = dict.fromkeys(task.texts.filters, 0)
+        know_cuts = all(CUT_REASONING in row.values for row in task.texts.rows)
+        values = []
+        for row in task.texts.rows:
+            name = str(row.filter)
+            cut = row.values[CUT_REASONING] if know_cuts else None
+            values.append(document_values(task.scores[name], places[name], cut))
+            places[name] += 1
+        cells = _cells(task)
+        return cls(task, values, cells, _in_results(cells, task))
+
+    @property
+    def size(self) -> int:
+        """Number of documents."""
+        return max(len(self.task.texts.of(name)) for name in self.task.texts.filters)
+
+    def columns(self, name: str) -> dict[str, list[float]]:
+        """Return the values of all metrics after one filter, one per document; NaN outside a category."""
+        places = [place for place, row in enumerate(self.task.texts.rows) if row.filter == name]
+        columns = {key: [self.values[place][key] for place in places] for key in self.values[0]}
+        rows = [self.task.texts.rows[place] for place in places]
+        for cell in self.cells_in_results:
+            scores = zip(rows, columns[cell.metric], strict=True)
+            columns[cell.key] = [value if cell.holds(row.columns) else math.nan for row, value in scores]
+        return columns
+
+
+def sample_rows(scored: ScoredTask) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a task's sample file with the new values in place of those that it had.
+
+    Raises:
+        ResultsError: If the file has changed since it was read.
+    """
+    texts = scored.task.texts
+    count = 0
+    for row, text, own in zip(SampleFile(texts.path), texts.rows, scored.values, strict=False):
+        if row.get("doc_id") != text.doc_id:
+            break
+        yield {**completed(row, str(text.filter)), "metrics": list(own), **own}
+        count += 1
+    if count != len(scored.values):
+        raise ResultsError(f"{texts.path}: the file has changed while it was scored; give the same command again")
+
+
+def summary(scored: ScoredTask) -> dict[str, Any]:
+    """Return a task's part of `results`: means, standard errors and what goes with them, by filter."""
+    task = scored.task
+    out: dict[str, Any] = {"name": task.task, "alias": task.task, "sample_len": scored.size}
+    for name in task.texts.filters:
+        for key, column in scored.columns(name).items():
+            out[f"{key},{name}"] = scored_mean(column)
+            out[f"{key}_stderr,{name}"] = scored_mean_stderr(column) if len(column) > 1 else "N/A"
+    return out
+
+
+def results_content(
+    run: RunFiles, tasks: Sequence[ScoredTask], hashes: Mapping[str, str], started: float
+) -> dict[str, Any]:
+    """Return a results file for the tasks of one run.
+
+    What the run says of itself is carried over: the model, its settings, the versions of everything, the wording.
+
+    Args:
+        run: The run.
+        tasks: Its tasks, scored.
+        hashes: The `task_hashes` of their rows.
+        started: When scoring began, in seconds since the epoch.
+    """
+    old = run.content
+    config = old.get("config") if isinstance(old.get("config"), dict) else None
+    names = {scored.task.task: scored for scored in tasks}
+    by_task = {
+        "results": {name: summary(scored) for name, scored in names.items()},
+        "group_subtasks": {},
+        "configs": {name: _config(scored) for name, scored in names.items()},
+        "versions": {name: _of_task(old, "versions", name, "N/A") for name in names},
+        "n-shot": {name: _of_task(old, "n-shot", name, None) for name in names},
+        "higher_is_better": {name: _directions(scored) for name, scored in names.items()},
+        "n-samples": {name: _counts(scored) for name, scored in names.items()},
+    }
+    return {
+        **by_task,
+        **{key: value for key, value in old.items() if key not in by_task and key != "groups"},
+        "config": {**(config or {"model": None, "model_args": None}), SCORED_FROM: run.name},
+        "date": started,
+        "task_hashes": dict(hashes),
+        "model_source": old.get("model_source") or "samples",
+        "model_name": run.model,
+        "model_name_sanitized": run.model_folder,
+        "total_evaluation_time_seconds": str(time.time() - started),
+    }
+
+
+def _of_task(old: Mapping[str, Any], key: str, task: str, unknown: Any) -> Any:
+    part = old.get(key)
+    return part.get(task, unknown) if isinstance(part, dict) else unknown
+
+
+def _counts(scored: ScoredTask) -> dict[str, Any]:
+    recorded = _of_task(scored.task.run.content, "n-samples", scored.task.task, None)
+    original = recorded.get("original") if isinstance(recorded, dict) else None
+    return {"original": original or scored.size, "effective": scored.size}
+
+
+def _directions(scored: ScoredTask) -> dict[str, bool]:
+    cells = {cell.key: _higher_is_better(cell.metric) for cell in scored.cells_in_results}
+    return {**{key: _higher_is_better(key) for key in scored.values[0]}, **cells}
+
+
+def _higher_is_better(key: str) -> bool:
+    if key in metrics.AVAILABLE:
+        return metrics.AVAILABLE[key].higher_is_better
+    return key.endswith("_coverage")
+
+
+def _config(scored: ScoredTask) -> dict[str, Any]:
+    """Return a task's configuration with the metrics that it was scored with now."""
+    task = scored.task
+    metadata = task_metadata(task.run.content, task.task)
+    section = metadata.get(SECTION) if isinstance(metadata.get(SECTION), dict) else {}
+    known = set(metrics.option_names())
+    return {
+        "task": task.task,
+        "output_type": TEXT_OUTPUT,
+        **task_config(task.run.content, task.task),
+        "metric_list": [
+            {
+                "metric": key,
+                "aggregation": _SCORED_MEAN if key in metrics.AVAILABLE else "mean",
+                "higher_is_better": _higher_is_better(key),
+            }
+            for key in scored.values[0]
+        ],
+        "metadata": {
+            **{key: value for key, value in metadata.items() if key not in known},
+            **{key: value for key, value in task.options.items() if key in known and key not in HOW},
+            "metrics": "+".join(task.names),
+            SECTION: _section(scored, section or {}),
+        },
+    }
+
+
+def _section(scored: ScoredTask, of_run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the results say of the scores: signatures, reasons, errors, the table by category.
+
+    Of several filters it is the first that is spoken of, as in a run. What is not about scores is the run's.
+    """
+    task = scored.task
+    name = task.texts.filters[0]
+    first, rows = task.scores[name], task.texts.of(name)
+    cut = int(sum(row.values.get(CUT_REASONING, 0.0) for row in rows))
+    recorded = of_run.get("reasons") or {}
+    of_rows = {reason: n for reason, n in recorded.items() if reason.partition(":")[0] not in _OWN_REASONS}
+    columns = scored.columns(name)
+    values = {
+        cell.key: [value for row, value in zip(rows, columns[cell.metric], strict=True) if cell.holds(row.columns)]
+        for cell in scored.cells
+    }
+    return {
+        **{key: value for key, value in of_run.items() if key != "breakdown"},
+        "signatures": dict(first.signatures),
+        "reasons": {**first.reasons, **({CUT_REASONING: cut} if cut else {}), **of_rows},
+        "metric_errors": dict(first.errors),
+        **({"breakdown": breakdown.table(scored.cells, values)} if scored.cells else {}),
+    }
+
+
+def _cells(task: TaskTexts) -> list[breakdown.Cell]:
+    facts, rows = task.facts, task.texts.rows
+    if facts is None or facts.credentialed:
+        return []
+    columns = [column for column in facts.breakdown if any(column in row.columns for row in rows)]
+    return breakdown.cells(task.names, columns, {c: [row.columns.get(c) for row in rows] for c in columns})
+
+
+def _in_results(cells: list[breakdown.Cell], task: TaskTexts) -> list[breakdown.Cell]:
+    """Return the cells that are metrics of the results: those that a run of these rows has, and those that it had.
+
+    A run over a part of the rows has the categories of all rows.
+    """
+    shown = {cell.key for cell in breakdown.as_metrics(cells)}
+    recorded = tuple(name for values in values_by_filter(task.run.content, task.task).values() for name in values)
+    of_run = {cell.column for cell in cells if any(name.endswith(cell.key[len(cell.metric) :]) for name in recorded)}
+    return [cell for cell in cells if cell.key in shown or cell.column in of_run]
