@@ -10,6 +10,8 @@ from scipy.spatial.distance import cdist
 
 from lm_eval_healthcare.metrics.transport import distances, earth_movers_distance
 
+pytest.importorskip("ot", reason="pip install POT")
+
 Matrix = NDArray[np.float64]
 
 
