@@ -64,9 +64,14 @@ class Progress:
 
         interval = 0.5 if sys.stderr.isatty() else 30.0
         self._bar = tqdm(
-            total=self.total, desc=self.description, unit="tok", unit_scale=True, mininterval=interval, leave=False
+            total=self.total,
+            initial=self._done,
+            desc=self.description,
+            unit="tok",
+            unit_scale=True,
+            mininterval=interval,
+            leave=False,
         )
-        self._bar.start_t -= time.perf_counter() - self._start
 
 
 def plan(lengths: Sequence[int], budget: int) -> list[list[int]]:

@@ -144,7 +144,8 @@ def _find(model: str, needs: Sequence[str]) -> tuple[Path | None, str]:
     folder = _folder(model)
     if folder is not None:
         lacking = _lacking(folder, needs)
-        return (None, f"model folder {model}: {lacking}. {_remedy(short_name(model))}") if lacking else (folder, "")
+        told = f"model folder {model}: {lacking}. Give the folder that holds config.json, weights and tokenizer"
+        return (None, told) if lacking else (folder, "")
     name, revision = parse(model)
     if not _HUB_NAME.match(name):
         return None, (

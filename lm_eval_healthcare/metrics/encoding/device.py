@@ -8,8 +8,11 @@ from lm_eval_healthcare.metrics.settings import Compute
 
 logger = logging.getLogger(__name__)
 
-CPU_BATCH_TOKENS = 512
+CPU_BATCH_TOKENS = (512, 4096)
+"""Least and most: one core computes at its limit with 256 to 1,024; with more cores each needs a share."""
+
 GPU_BATCH_TOKENS = 16384
+_CPU_TOKENS_A_THREAD = 256
 _MARGIN = 512 * 2**20  # bytes for the libraries' own work space
 _GIB = 2**30
 _told: set[str] = set()
@@ -87,7 +90,14 @@ def batch_tokens(compute: Compute, device: str) -> int:
 
     A CPU computes at its limit with few tokens, where every padding token costs time; a GPU needs many to be busy.
     """
-    return compute.batch_tokens or (CPU_BATCH_TOKENS if device == "cpu" else GPU_BATCH_TOKENS)
+    if compute.batch_tokens is not None:
+        return compute.batch_tokens
+    if device != "cpu":
+        return GPU_BATCH_TOKENS
+    import torch
+
+    least, most = CPU_BATCH_TOKENS
+    return min(most, max(least, _CPU_TOKENS_A_THREAD * torch.get_num_threads()))
 
 
 def tell_once(text: str) -> None:

@@ -28,6 +28,9 @@ _ENDS_WITH_ITS_LAYERS = frozenset(
     }
 )
 _UNKNOWN_LIMIT = 512
+MOST_WINDOWS = 64
+"""Parts of a long text that are looked at: some 32,000 tokens of most encoders, whose vectors still fit anywhere."""
+
 _LAYER_COUNTS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 _OPTIONAL_WEIGHTS = ("pooler", "position_ids")
 _warm: Warm[Encoder] = Warm(capacity=2)
@@ -93,8 +96,11 @@ class Encoder:
             self.device = device
 
     def tokenize(self, texts: Sequence[str], long: str = "truncate") -> list[Tokens]:
-        """Return the tokens of each text: cut to `limit`, or with `long="windows"` all of them."""
-        return self.tokenizer.encode(texts, self.limit if long == "truncate" else None)
+        """Return the tokens of each text: cut to `limit`, or with `long="windows"` to that of `MOST_WINDOWS` parts."""
+        if long == "truncate":
+            return self.tokenizer.encode(texts, self.limit)
+        frame = len(self.tokenizer.prefix) + len(self.tokenizer.suffix)
+        return self.tokenizer.encode(texts, MOST_WINDOWS * (self.limit - frame) + frame)
 
     def windows(self, tokens: Tokens) -> list[NDArray[np.int64]]:
         """Return the ids of a text in parts that the model takes, each with the special ids around it."""

@@ -108,18 +108,18 @@ class TextTokenizer:
         self.vocabulary = _vocabulary(tokenizer, backend)
         self._space_first = _space_first(folder, tokenizer)
 
-    def encode(self, texts: Sequence[str], limit: int | None) -> list[Tokens]:
-        """Return the tokens of each text, at most `limit` with the special ones, or all of them."""
+    def encode(self, texts: Sequence[str], limit: int) -> list[Tokens]:
+        """Return the tokens of each text, the first `limit` of them, the special ones around them included."""
         out: list[Tokens] = []
-        room = None if limit is None else limit - len(self.prefix) - len(self.suffix)
+        frame = len(self.prefix) + len(self.suffix)
         for start in range(0, len(texts), _AT_ONCE):
             for inner in self._encode([self._clean(text) for text in texts[start : start + _AT_ONCE]]):
-                kept = inner if room is None else inner[:room]
+                kept = inner[: limit - frame]
                 out.append(
                     Tokens(
                         ids=np.array([*self.prefix, *kept, *self.suffix], dtype=np.int64),
                         vocabulary=self.vocabulary,
-                        length_before_cut=len(inner) + len(self.prefix) + len(self.suffix),
+                        length_before_cut=len(inner) + frame,
                         truncated=len(kept) < len(inner),
                     )
                 )
@@ -155,7 +155,14 @@ def _backend(folder: Path, tokenizer: Any) -> Any:
         return None
     backend.no_truncation()
     backend.no_padding()
+    if not file.is_file() and _bare(tokenizer) in _SPACE_FIRST and tokenizer.mask_token:
+        # As transformers 4 has it: the space before a mask belongs to it.
+        backend.add_special_tokens([tokenizers.AddedToken(tokenizer.mask_token, lstrip=True, normalized=False)])
     return backend
+
+
+def _bare(tokenizer: Any) -> str:
+    return type(tokenizer).__name__.removesuffix("Fast")
 
 
 def _ids(tokenizer: Any, text: str, special: bool) -> list[int]:
@@ -197,12 +204,15 @@ def _continues(pieces: Sequence[str], backend: Any) -> NDArray[np.bool_]:
 
 def _space_first(folder: Path, tokenizer: Any) -> bool:
     """Whether the first word is told by a space in front, as bert-score has it: RoBERTa's and GPT-2's tokenizers."""
-    names = [type(tokenizer).__name__]
-    for file, key in (("tokenizer_config.json", "tokenizer_class"), ("config.json", "model_type")):
-        try:
-            names.append(str(json.loads((folder / file).read_text(encoding="utf-8")).get(key)))
-        except (OSError, ValueError, AttributeError):
-            continue
-    if names[0].removesuffix("Fast") in ("TokenizersBackend", "PreTrainedTokenizer"):  # says nothing
-        return any(name.removesuffix("Fast") in _SPACE_FIRST for name in names[1:2]) or names[-1] in ("roberta", "gpt2")
-    return names[0].removesuffix("Fast") in _SPACE_FIRST
+    name = _bare(tokenizer)
+    if name in ("TokenizersBackend", "PreTrainedTokenizer"):  # says nothing of its kind
+        name = _stated(folder / "tokenizer_config.json", "tokenizer_class").removesuffix("Fast")
+        return name in _SPACE_FIRST or _stated(folder / "config.json", "model_type") in ("roberta", "gpt2")
+    return name in _SPACE_FIRST
+
+
+def _stated(file: Path, key: str) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8")).get(key))
+    except (OSError, ValueError, AttributeError):
+        return ""
