@@ -224,7 +224,7 @@ class MoverScore(EmbeddingMetric):
             layer="last" if layer is None else str(layer),
             vectors="one-layer" if variant.depth == 1 else f"min-mean-max-of-{variant.depth}",
             distance="squared-euclidean" if variant.squared else "euclidean",
-            score=variant.similarity,
+            scale=variant.similarity,
             ngram=str(variant.ngram),
             pieces="all" if variant.keep_pieces else "first",
             idf=settings.idf if corpus is None else f"corpus-{fingerprint(corpus)}",
