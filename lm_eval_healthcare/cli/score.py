@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.cli.score_options import ParserWithMetricOptions, given_options, patterns
+from lm_eval_healthcare.cli.score_options import ParserWithMetricOptions, given_options, patterns, sort_out
 from lm_eval_healthcare.cli.tables import table
 from lm_eval_healthcare.errors import UserError
 
@@ -33,14 +33,13 @@ examples:
   lm-eval-healthcare score results --where model=*llama* task=careqa_open --output-dir scored --device cuda
   lm-eval-healthcare score results/answers/2026-11-30T10-15-00.000000 --metrics ngram
 """
-_COLUMNS = ("model", "task", "filter", "n", "metric", "value", "stderr", "coverage", "truncated", "seconds")
-_OPTIONAL = ("filter", "truncated")
+_COLUMNS = ("model", "run", "task", "filter", "n", "metric", "value", "stderr", "coverage", "truncated", "seconds")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the paths, the metrics, and what may differ from the run."""
     parser.__class__ = ParserWithMetricOptions
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="what to score, see below")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="what to score, see below")
     parser.add_argument(
         "--metrics", metavar="LIST",
         help="metrics and sets (default, ngram, all), separated by commas or '+' (default: those of the run)",
@@ -82,13 +81,15 @@ def execute(args: argparse.Namespace) -> int:
     from lm_eval_healthcare.scoring.saved_samples import plan
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    sort_out(args)
     options = given_options(args)
     wishes = _wishes(args, options)
     found = find(args.paths)
     planned = plan(found.runs, wishes, _known_tasks(args.include_path))
     faults = [*found.faults, *planned.faults]
-    for why, names in planned.left_out.items():
-        print(f"left out: {', '.join(names)}: {why}", file=sys.stderr)
+    for why, tasks in planned.left_out.items():
+        names = ", ".join(f"{task} ({runs} runs)" if runs > 1 else task for task, runs in tasks.items())
+        print(f"left out: {names}: {why}", file=sys.stderr)
     for text in [*planned.remarks, *faults]:
         logger.warning(text)
     if found.scored_again:
@@ -152,14 +153,7 @@ def _score_samples(args: argparse.Namespace, planned: Plan, options: dict[str, A
             for tasks, written in rescoring.run(advance):
                 rows += [row for scored in tasks for row in _rows(scored)]
                 files.append(written)
-    columns = [
-        column
-        for column in _COLUMNS
-        if column not in ("model", *_OPTIONAL)
-        or (column == "model" and len({row["model"] for row in rows}) > 1)
-        or (column in _OPTIONAL and any(row[column] not in ("none", None) for row in rows))
-    ]
-    print(table(rows, columns))
+    print(table(rows, _columns(rows)))
     print()
     for written in files:
         print(f"results: {written.results}, with samples of {len(written.samples)} task(s)")
@@ -175,6 +169,17 @@ def _cache(where: str | None, neural: bool) -> ScoreCache:
     return ScoreCache.in_memory() if neural and not cache.is_open else cache
 
 
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the columns that say something: models, runs and filters only where there are several."""
+    runs = {(row["model"], row["run"]) for row in rows}
+    models = {model for model, _ in runs}
+    needless = {"model"} if len(models) == 1 else set()
+    needless |= {"run"} if len(runs) == len(models) else set()
+    needless |= {"filter"} if {row["filter"] for row in rows} == {"none"} else set()
+    needless |= {"truncated"} if not any(row["truncated"] for row in rows) else set()
+    return [column for column in _COLUMNS if column not in needless]
+
+
 def _rows(scored: ScoredTask) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table for one task."""
     from lm_eval_healthcare.scoring.scored_results import summary
@@ -184,7 +189,8 @@ def _rows(scored: ScoredTask) -> Iterator[dict[str, Any]]:
     for name in task.texts.filters:
         for metric in task.names:
             yield {
-                "model": task.run.model, "task": task.task, "filter": name, "n": len(task.texts.of(name)),
+                "model": task.run.model, "run": task.run.stamp, "task": task.task, "filter": name,
+                "n": len(task.texts.of(name)),
                 "metric": metric, "value": _number(values[f"{metric},{name}"]),
                 "stderr": _number(values[f"{metric}_stderr,{name}"]),
                 "coverage": _share(values[f"{metric}_coverage,{name}"]),

@@ -72,6 +72,21 @@ def given_options(args: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
+def sort_out(args: argparse.Namespace) -> None:
+    """Take paths out of the values of `--where` and `--metadata`, which argparse gives to these if they stand before.
+
+    Raises:
+        UserError: If there is no path.
+    """
+    for name in ("where", "metadata"):
+        given = getattr(args, name)
+        paths = [value for value in given if "=" not in value and not value.startswith("{") and Path(value).exists()]
+        setattr(args, name, [value for value in given if value not in paths])
+        args.paths += map(Path, paths)
+    if not args.paths:
+        raise UserError("no PATH was given; give a folder of results, such as: lm-eval-healthcare score results")
+
+
 def patterns(values: Sequence[str]) -> dict[str, list[str]]:
     """Return the patterns of `--where` by what they are about.
 
@@ -82,8 +97,7 @@ def patterns(values: Sequence[str]) -> dict[str, list[str]]:
     for value in values:
         key, _, pattern = value.partition("=")
         if key not in _WHERE or not pattern:
-            hint = f" (paths go before --where: score {value} --where ...)" if Path(value).exists() else ""
-            raise UserError(f"--where {value}: expected model=PATTERN or task=PATTERN, such as task=careqa*{hint}")
+            raise UserError(f"--where {value}: expected model=PATTERN or task=PATTERN, such as task=careqa*")
         out[key].append(pattern)
     return dict(out)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NO_SAMPLES = "their samples were not logged; a run logs them with --log_samples"
 HOW = ("metrics_device", "metrics_batch_tokens")  # they change no score, so the run's do not matter
 
 
@@ -114,14 +116,14 @@ class Plan:
 
     Attributes:
         tasks: What is scored.
-        left_out: Tasks that have nothing to score, by reason.
+        left_out: Tasks that have nothing to score, by reason, each with the number of its runs.
         remarks: What a user should know besides.
         faults: Files or lines that cannot be used, each with the reason.
         unmatched: How many tasks the patterns leave alone.
     """
 
     tasks: list[TaskTexts] = field(default_factory=list)
-    left_out: dict[str, list[str]] = field(default_factory=dict)
+    left_out: dict[str, Counter[str]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     unmatched: int = 0
@@ -147,11 +149,11 @@ def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
             try:
                 out.tasks.append(_task(run, task, path, wishes, known))
             except NoText as error:
-                names = out.left_out.setdefault(str(error), [])
-                names += [task] if task not in names else []
+                out.left_out.setdefault(str(error), Counter())[task] += 1
             except ResultsError as error:
                 out.faults.append(str(error))
-        out.remarks += _without_samples(run, wishes)
+        if tasks := _without_samples(run, wishes):
+            out.left_out.setdefault(_NO_SAMPLES, Counter()).update(tasks)
     for task_texts in out.tasks:
         out.faults += [task_texts.texts.cut] if task_texts.texts.cut else []
         out.remarks += _about_texts(task_texts)
@@ -194,15 +196,12 @@ def _without_samples(run: RunFiles, wishes: Wishes) -> list[str]:
         return []
     types = {task: task_config(run.content, task).get("output_type") for task in run.content.get("results", {})}
     groups = {name for name, tasks in (run.content.get("group_subtasks") or {}).items() if tasks}
-    tasks = [
+    return [
         task
         for task, kind in types.items()
         if kind in (None, "generate_until") and task not in run.samples and task not in groups
         and wishes.takes({run.model, run.model_folder}, task)
     ]  # fmt: skip
-    if not tasks:
-        return []
-    return [f"{run.results.name}: no samples of {', '.join(tasks)}; a run logs them with --log_samples"]
 
 
 def _about_texts(task: TaskTexts) -> list[str]:
@@ -231,30 +230,34 @@ def _refuse_missing(tasks: Sequence[TaskTexts], wishes: Wishes) -> None:
     Raises:
         ResultsError: If one cannot, unless it may be left out.
     """
-    answers: dict[tuple[str, str], str | None] = {}
-    for task in tasks:
-        for name in task.names:
-            key = name, repr(sorted(task.options.items()))
-            if key not in answers:
-                answers[key] = _lacks(name, task.options)
-                if answers[key] and wishes.skip_missing:
-                    logger.warning("%s is left out, its scores are NaN: %s", name, answers[key])
-            if answers[key]:
-                task.left_out[name] = METRIC_MISSING
-    problems = list(dict.fromkeys(text for text in answers.values() if text))
+    asked = {(name, repr(sorted(task.options.items()))): (name, task.options) for task in tasks for name in task.names}
+    lacking = {key: text for key, (name, options) in asked.items() if (text := _lacks(name, options))}
+    problems = list(dict.fromkeys(lacking.values()))
     if problems and not wishes.skip_missing:
         raise ResultsError(
             f"{'; '.join(problems)}. Or choose other metrics (--metrics ngram needs no model), or leave these out with "
             "--metrics-missing skip"
         )
+    for text in problems:
+        logger.warning("left out, with NaN for scores: %s", text)
+    for task in tasks:
+        key = repr(sorted(task.options.items()))
+        task.left_out.update({name: METRIC_MISSING for name in task.names if (name, key) in lacking})
+    for key, (name, options) in asked.items():
+        if key not in lacking:
+            _prepare(name, options)
 
 
 def _lacks(name: str, options: Mapping[str, Any]) -> str | None:
     try:
         metrics.signature(name, **options)
-        lacks = metrics.missing(name, **options)
-        if lacks is None:
-            metrics.prepare(name, **options)
-        return lacks
+        return metrics.missing(name, **options)
+    except ValueError as error:
+        raise ResultsError(str(error)) from error
+
+
+def _prepare(name: str, options: Mapping[str, Any]) -> None:
+    try:
+        metrics.prepare(name, **options)
     except ValueError as error:
         raise ResultsError(str(error)) from error

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.results.discovery import RunFiles
     from lm_eval_healthcare.scoring.saved_samples import Wishes
 
-_SLACK_SECONDS = 60.0
+_SLACK_SECONDS = 1.0
 
 
 def answered_tasks(folder: Path) -> list[str]:

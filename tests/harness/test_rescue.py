@@ -392,13 +392,15 @@ def test_folders_that_cannot_be_scored(tmp_path: Path, files: dict[str, str], to
         read_run(tmp_path)
 
 
-def test_the_output_folder_gives_a_hint(tmp_path: Path, cli: Callable[..., Any]) -> None:
+def test_answers_that_a_run_did_not_come_to_save(tmp_path: Path, cli: Callable[..., Any]) -> None:
     run = tmp_path / "out" / "answers" / "2026-01-01T00-00-00"
     write_run(run, {})
     done = cli("score", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert f"Did you mean {run}?" in done.stderr
+    assert f"{run}: run.json is there, but no task's answers" in done.stderr
     assert "Traceback" not in done.stderr
+    with pytest.raises(DataError, match=f"Did you mean {run}"):
+        read_run(tmp_path / "out")
 
 
 def test_run_json_says_how_the_run_was_made(tmp_path: Path) -> None:
