@@ -75,6 +75,16 @@ def load(folder: Path) -> Arrays:
     return {k: v.numpy() for k, v in torch.load(folder / "pytorch_model.bin", weights_only=True).items()}
 
 
+def one_at_a_time(reference: int, candidate: int, room: int) -> tuple[int, int]:
+    """Truncate a pair step by step: the longer text loses its last token, the candidate where both are equal."""
+    while reference + candidate > room:
+        if reference > candidate:
+            reference -= 1
+        else:
+            candidate -= 1
+    return reference, candidate
+
+
 def network(arrays: Arrays, ids: np.ndarray, types: np.ndarray, heads: int = 4) -> float:
     """BLEURT's network in numpy, in float64, for tensors named as in the published weights."""
     w = {name.removeprefix("bleurt."): array.astype(np.float64) for name, array in arrays.items()}

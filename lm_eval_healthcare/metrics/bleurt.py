@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from lm_eval_healthcare.metrics import bleurt_checkpoint, bleurt_tokens, settings
 from lm_eval_healthcare.metrics.base import Measured, Metric, References, Scores, as_lists, format_signature
-from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint
+from lm_eval_healthcare.metrics.bert_score_layers import default_language
+from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint, CheckpointError
 from lm_eval_healthcare.metrics.bleurt_tokens import Ids, Subwords
 from lm_eval_healthcare.metrics.encoding import batches, checkpoints, device
 from lm_eval_healthcare.metrics.encoding.warm import Warm
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 ENGLISH_MODEL = "lucadiliello/bleurt-base-512"
 MULTILINGUAL_MODEL = "lucadiliello/BLEURT-20"
-_ENGLISH = ("en", "eng", "english")
 
 Report = Callable[[str, int, float, bool], None]
 
@@ -36,9 +36,9 @@ class Bleurt(Metric):
         score = w · tanh(W h + b) + c
 
     for its output h at `[CLS]`. The order matters. There are no bounds: bleurt-base-512, the checkpoint of the
-    published tasks, is not calibrated and gives unrelated texts about -1 to -2; BLEURT-20 gives roughly 0 to 1. Scores
-    of different checkpoints are not comparable. A blank prediction gets 0 all the same, as with every similarity here:
-    with bleurt-base-512 that is not the lowest score, so look at how many predictions are blank.
+    published tasks and the default for English, is not calibrated, and negative scores are normal; BLEURT-20, the
+    default for other languages, gives roughly 0 to 1. Scores of different checkpoints are not comparable. A blank
+    prediction gets 0, as with every similarity here; with bleurt-base-512 a poor answer may get less than that.
 
     Texts are cut into subwords and truncated as Google's own code does it (`bleurt_tokens`). With
     `metrics_long=windows` nothing is truncated: both texts are cut into the same number of consecutive parts, as few as
@@ -116,9 +116,8 @@ def _settings(options: Mapping[str, Any]) -> tuple[str, Compute]:
         ValueError: If an option has a value that cannot be used.
     """
     languages = options.get("languages") or ("en",)
-    languages = [languages] if isinstance(languages, str) else languages
-    english = all(language.lower().split("-")[0] in _ENGLISH for language in languages)
-    default = ENGLISH_MODEL if english else MULTILINGUAL_MODEL
+    languages = [languages] if isinstance(languages, str) else list(languages)
+    default = ENGLISH_MODEL if default_language(languages) == "en" else MULTILINGUAL_MODEL
     return settings.text(options, "bleurt_model") or default, Compute.from_options(options)
 
 
@@ -147,7 +146,13 @@ class _Scorer:
         with torch.inference_mode():
             tensors = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
             logits = self.network(**tensors).logits
-        return logits[:, 0].double().cpu().numpy()
+        found = logits[:, 0].double().cpu().numpy()
+        if not np.isfinite(found).all():
+            raise CheckpointError(
+                f"bleurt_model={self.checkpoint.folder} gives numbers that are not finite: its weights are "
+                "damaged. Fetch it again"
+            )
+        return found
 
 
 _WARM: Warm[_Scorer] = Warm(capacity=1)

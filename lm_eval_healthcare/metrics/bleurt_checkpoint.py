@@ -115,6 +115,8 @@ class Checkpoint:
             fields |= {} if width is None else {"input_embedding_size": width}
             fields |= {"bos_token_id": None, "eos_token_id": None}  # of no use, and beyond a small vocabulary
         max_length = _max_length(folder, name or folder.name, config)
+        if fields.get("type_vocab_size", 2) < 2:
+            raise CheckpointError(f"bleurt_model={folder} knows one kind of text only; it is not a BLEURT checkpoint")
         if max_length < _SPECIAL_TOKENS + 2:
             raise CheckpointError(f"bleurt_model={folder} takes {max_length} tokens; a pair of texts needs at least 5")
         return cls(folder, kind, fields, max_length)
@@ -126,8 +128,15 @@ class Checkpoint:
             VocabularyError: If the folder lacks a usable vocabulary.
         """
         if self.kind == "bert":
-            return bleurt_tokens.wordpiece_of(self.folder)
-        return bleurt_tokens.SentencePiece(bleurt_tokens.sentencepiece_file(self.folder))
+            subwords: Subwords = bleurt_tokens.wordpiece_of(self.folder)
+        else:
+            subwords = bleurt_tokens.SentencePiece(bleurt_tokens.sentencepiece_file(self.folder))
+        if subwords.size > self.fields.get("vocab_size", subwords.size):
+            raise VocabularyError(
+                f"bleurt_model={self.folder} has weights for {self.fields['vocab_size']} subwords and a vocabulary of "
+                f"{subwords.size}; one of them is of another model. Fetch it again"
+            )
+        return subwords
 
 
 def load(checkpoint: Checkpoint) -> torch.nn.Module:
@@ -168,7 +177,8 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str], hidd
         target: The folder to make; it must not exist, or be empty.
         hidden_act: Another activation for the configuration. The published TensorFlow checkpoints compute GELU by its
             tanh approximation, transformers' `gelu_pytorch_tanh`, where the PyTorch version of the same weights, and
-            so this project by default, takes the exact one; scores differ by about 0.001.
+            so this project by default, takes the exact one; scores are reported to differ by up to 0.14%
+            (https://github.com/lucadiliello/bleurt-pytorch/issues/1).
 
     Returns:
         The target.

@@ -39,10 +39,12 @@ class Subwords(Protocol):
     Attributes:
         cls: Id of the token before the pair.
         sep: Id of the token after each text.
+        size: Every id is smaller than this.
     """
 
     cls: int
     sep: int
+    size: int
 
     def ids(self, text: str) -> Ids:
         """Return the ids of a text's subwords, none of them special; there may be none."""
@@ -70,6 +72,7 @@ class WordPiece:
         if absent:
             raise VocabularyError(f"the vocabulary lacks {', '.join(absent)}; it is not that of a BERT model")
         self.cls, self.sep, self.unknown = (vocabulary[token] for token in ("[CLS]", "[SEP]", "[UNK]"))
+        self.size = max(vocabulary.values()) + 1
         self._vocabulary = vocabulary
         self._longest_piece = max(map(len, vocabulary))
         self._lower_case = lower_case
@@ -130,6 +133,7 @@ class SentencePiece:
             self._model = SentencePieceProcessor(model_file=str(path))
         except (OSError, RuntimeError) as error:
             raise VocabularyError(f"{path} is not a SentencePiece model ({error}); fetch it again") from None
+        self.size = self._model.get_piece_size()
         self.cls, self.sep = (self._model.piece_to_id(token) for token in ("[CLS]", "[SEP]"))
         if self._model.unk_id() in (self.cls, self.sep):
             raise VocabularyError(f"{path} has no piece [CLS] or no piece [SEP]; it is not that of a BLEURT checkpoint")

@@ -193,6 +193,14 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
         Checkpoint.read(folder)
 
 
+def test_a_model_without_token_types_is_refused(tmp_path: Path) -> None:
+    folder = tiny.tiny_bleurt(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"type_vocab_size": 1}))
+    with pytest.raises(CheckpointError, match="knows one kind of text only"):
+        Checkpoint.read(folder)
+
+
 def test_a_model_for_four_tokens_is_refused(tmp_path: Path) -> None:
     folder = tiny.tiny_bleurt(tmp_path, positions=4)
     with pytest.raises(CheckpointError, match=r"takes 4 tokens; a pair of texts needs at least 5"):
