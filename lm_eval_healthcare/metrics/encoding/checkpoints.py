@@ -59,7 +59,7 @@ def locate(model: str, needs: Sequence[str] = ("config.json",)) -> Path:
     if found is not None:
         return found
     name, revision = parse(model)
-    if _folder(model) is not None or not _HUB_NAME.match(name) or _offline():
+    if _folder(model) is not None or not _is_hub_name(name) or _offline():
         raise ModelMissing(problem)
     try:
         return _download(name, revision, needs)
@@ -77,7 +77,7 @@ def missing(model: str, needs: Sequence[str] = ("config.json",)) -> str | None:
     name, revision = parse(model)
     if found is not None:
         return None
-    if _folder(model) is not None or not _HUB_NAME.match(name) or _offline():
+    if _folder(model) is not None or not _is_hub_name(name) or _offline():
         return problem
     try:
         _wanted(_files_on_hub(name, revision), needs, name)
@@ -147,7 +147,7 @@ def _find(model: str, needs: Sequence[str]) -> tuple[Path | None, str]:
         told = f"model folder {model}: {lacking}. Give the folder that holds config.json, weights and tokenizer"
         return (None, told) if lacking else (folder, "")
     name, revision = parse(model)
-    if not _HUB_NAME.match(name):
+    if not _is_hub_name(name):
         return None, (
             f"model {model!r}: there is no such folder, and it is not a name of the hub (organisation/name, or "
             f"organisation/name@revision). Give the folder that holds config.json, weights and tokenizer"
@@ -163,6 +163,10 @@ def _find(model: str, needs: Sequence[str]) -> tuple[Path | None, str]:
     offline = " This process must not use the network (HF_HUB_OFFLINE)." if _offline() else ""
     where = f"looked for a folder of that name and in the hub's cache {_cache_folder()}"
     return None, f"model {model!r} is not on this machine ({where}{lacking}).{offline} {_remedy(name)}"
+
+
+def _is_hub_name(name: str) -> bool:
+    return bool(_HUB_NAME.match(name)) and len(name) <= 96 and "--" not in name and ".." not in name
 
 
 def _remedy(name: str) -> str:

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from lm_eval_healthcare.metrics.encoding import device
+from lm_eval_healthcare.metrics.settings import Compute
+
+torch = pytest.importorskip("torch")
+GIB = 2**30
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Pretend that there are GPUs with so many GiB free."""
+
+    def pretend(*free: float, current: int = 0, unused: float = 0) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(free))
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: len(free))
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda index: (int(free[index] * GIB), 80 * GIB))
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda index: int(unused * GIB))
+        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda index: 0)
+
+    return pretend
+
+
+def test_the_cpu_is_taken_when_asked_for_or_alone(gpus: Callable[..., None]) -> None:
+    gpus()
+    assert device.choose(Compute(device="auto"), GIB) == "cpu"
+    gpus(70)
+    assert device.choose(Compute(device="cpu"), GIB) == "cpu"
+
+
+def test_a_gpu_with_room_is_taken(gpus: Callable[..., None], caplog: pytest.LogCaptureFixture) -> None:
+    gpus(70)
+    assert device.choose(Compute(device="auto"), 2 * GIB) == "cuda:0"
+    assert device.choose(Compute(device="cuda"), 2 * GIB) == "cuda:0"
+    gpus(70, 70, current=1)
+    assert device.choose(Compute(device="auto"), 2 * GIB) == "cuda:1"
+    assert device.choose(Compute(device="cuda:0"), 2 * GIB) == "cuda:0"
+    gpus(1, 70)
+    assert device.choose(Compute(device="auto"), 2 * GIB) == "cuda:1"
+    assert caplog.text == ""
+
+
+def test_memory_that_this_process_holds_unused_counts_as_free(gpus: Callable[..., None]) -> None:
+    gpus(1, unused=4)
+    assert device.choose(Compute(device="auto"), 2 * GIB) == "cuda:0"
+
+
+def test_a_gpu_that_the_model_still_fills_leaves_the_cpu_with_one_warning(
+    gpus: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    gpus(1.5)
+    with caplog.at_level(logging.WARNING):
+        assert [device.choose(Compute(device="auto"), 2 * GIB) for _ in range(3)] == ["cpu"] * 3
+    assert len(caplog.records) == 1
+    # 2 GiB and the margin of half a GiB.
+    assert "GPU 0 has 1.5 GiB free, the metric's model needs about 2.5 GiB" in caplog.text
+    assert "metrics_device=later" in caplog.text
+
+
+def test_a_gpu_asked_for_by_name_must_be_there_and_have_room(gpus: Callable[..., None]) -> None:
+    gpus()
+    with pytest.raises(device.DeviceUnavailable, match="metrics_device=cuda: PyTorch sees no GPU here; use"):
+        device.choose(Compute(device="cuda"), GIB)
+    gpus(1, 70)
+    with pytest.raises(device.DeviceUnavailable, match=r"metrics_device=cuda:2: there are 2 GPUs, counted from cuda:0"):
+        device.choose(Compute(device="cuda:2"), GIB)
+    with pytest.raises(device.DeviceUnavailable, match=r"metrics_device=cuda:0: GPU 0 has 1.0 GiB free, .*auto or cpu"):
+        device.choose(Compute(device="cuda:0"), 2 * GIB)
+
+
+def test_batches_fit_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert device.batch_tokens(Compute(batch_tokens=77), "cpu") == 77
+    assert device.batch_tokens(Compute(), "cuda:0") == 16384
+    sizes = {}
+    for threads in (1, 2, 8, 64):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        sizes[threads] = device.batch_tokens(Compute(), "cpu")
+    assert sizes == {1: 512, 2: 512, 8: 2048, 64: 4096}
