@@ -156,7 +156,8 @@ def _score_samples(args: argparse.Namespace, planned: Plan, options: dict[str, A
     print(table(rows, _columns(rows)))
     print()
     for written in files:
-        print(f"results: {written.results}, with samples of {len(written.samples)} task(s)")
+        count = len(written.samples)
+        print(f"results: {written.results}, with the samples of {count} task{'s' if count > 1 else ''}")
     if neural:
         _print_tally(rescoring.tally, cache)
     return len(planned.tasks)
@@ -229,7 +230,7 @@ def _score_answers(
         logged = [] if folder in args.paths else with_samples(folder, tasks, found.runs)
         if logged:
             names = ", ".join(logged[:3]) + (f" and {len(logged) - 3} more" if len(logged) > 3 else "")
-            print(f"{folder}: {names} have samples, which are scored instead", file=sys.stderr)
+            print(f"{folder}: the samples of {names} are scored, not these answers", file=sys.stderr)
         left = [task for task in wanted(folder, tasks, wishes) if task not in logged]
         if tasks and not left:
             continue

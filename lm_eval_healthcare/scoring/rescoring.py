@@ -1,7 +1,7 @@
 """Scoring the samples of earlier runs and writing what comes of it, run by run.
 
 What neural metrics compute is in the score cache at once, so that a command which was killed goes on where it stopped,
-and two at the same time share their work. Models that answered the same questions are scored together: each reference
+and two may use one cache at the same time. Models that answered the same questions are scored together: each reference
 is encoded once for all of them.
 """
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.scoring.saved_samples import TaskTexts
     from lm_eval_healthcare.scoring.score_cache import ScoreCache
 
+_OF_ENCODER = ("model:", "dtype:", "long:")
 Advance = Callable[[str, int], None]
 """Called with the name of a task and the number of its documents when they are scored."""
 
@@ -44,6 +45,14 @@ class Tally:
     def cached(self) -> int:
         """Those that were known before, or from another model that gave the same answer."""
         return max(0, self.pairs - self.computed)
+
+
+@dataclass
+class _Pool:
+    """Parts of tasks, each with a filter, and the neural metrics that are computed for all of them together."""
+
+    names: list[str]
+    parts: list[tuple[TaskTexts, str]]
 
 
 class Rescoring:
@@ -69,7 +78,7 @@ class Rescoring:
         self._pools = _pools(tasks)
         self.tally = Tally()
         self.total = sum(task.size for task in tasks) + sum(
-            len(task.texts.of(name)) for pool in self._pools for task, name in pool
+            len(task.texts.of(name)) for pool in self._pools for task, name in pool.parts
         )
         self._places = {id(task.run): _place(task.run, output) for task in tasks}
         for folder, _ in dict.fromkeys(self._places.values()):
@@ -95,21 +104,21 @@ class Rescoring:
                 self._score(task, advance)
             yield self._write([ScoredTask.of(task) for task in tasks], started)
 
-    def _score_pool(self, pool: Sequence[tuple[TaskTexts, str]], advance: Advance) -> None:
+    def _score_pool(self, pool: _Pool, advance: Advance) -> None:
         """Compute the neural metrics of several models' answers to one task, into the cache."""
-        parts = [_pairs(task, name) for task, name in pool]
-        first = pool[0][0]
+        parts = [_pairs(task, name) for task, name in pool.parts]
+        first = pool.parts[0][0]
         scored = score_documents(
             [text for predictions, _ in parts for text in predictions],
             [texts for _, references in parts for texts in references],
-            first.heavy,
+            pool.names,
             cache=self._cache,
             corpus=parts[0],
             **first.options,
         )
         self.tally.computed += scored.computed
         size = sum(len(predictions) for predictions, _ in parts)
-        for (task, _), (predictions, _) in zip(pool, parts, strict=True):
+        for (task, _), (predictions, _) in zip(pool.parts, parts, strict=True):
             task.seconds += scored.seconds * len(predictions) / size
         advance(first.task, size)
 
@@ -147,15 +156,34 @@ def _pairs(task: TaskTexts, name: str) -> tuple[list[str | None], list[str | lis
     return [row.prediction for row in rows], [row.references or "" for row in rows]
 
 
-def _pools(tasks: Sequence[TaskTexts]) -> list[list[tuple[TaskTexts, str]]]:
-    """Return the parts of tasks that share references and whose neural metrics mean the same.
-
-    A metric that depends on the evaluated set has another signature for every model; it is computed model by model.
-    """
-    pools: dict[Any, list[tuple[TaskTexts, str]]] = defaultdict(list)
+def _pools(tasks: Sequence[TaskTexts]) -> list[_Pool]:
+    """Return the parts of tasks that share references, with the neural metrics that mean the same for all of them."""
+    pools: dict[Any, _Pool] = {}
     for task in tasks:
         for name in task.texts.filters if task.heavy else ():
-            corpus = _pairs(task, name)
-            signatures = tuple(metrics.signature(metric, **task.options, corpus=corpus) for metric in task.heavy)
-            pools[task.task, signatures, repr(sorted(task.options.items()))].append((task, name))
-    return [pool for pool in pools.values() if len(pool) > 1]
+            signatures = _shareable(task, name)
+            key = task.task, tuple(signatures.items()), repr(sorted(task.options.items()))
+            pools.setdefault(key, _Pool(list(signatures), [])).parts.append((task, name))
+    return [pool for pool in pools.values() if pool.names and len(pool.parts) > 1]
+
+
+def _shareable(task: TaskTexts, name: str) -> dict[str, str]:
+    """Return the signatures of the neural metrics that may be computed for several models together.
+
+    A metric that depends on the evaluated set differs from model to model. Another one that uses the same encoder is
+    computed along with it, since that costs nothing more.
+    """
+    corpus = _pairs(task, name)
+    signatures = {metric: metrics.signature(metric, **task.options, corpus=corpus) for metric in task.heavy}
+    bound = {
+        _encoder(metric, signature)
+        for metric, signature in signatures.items()
+        if signature != metrics.signature(metric, **task.options)
+    }
+    return {metric: text for metric, text in signatures.items() if _encoder(metric, text) not in bound}
+
+
+def _encoder(metric: str, signature: str) -> tuple[str, ...]:
+    """Return what tells whether metrics share an encoder: their family, and what signatures say of the model."""
+    fields = [field for field in signature.split("|") if field.startswith(_OF_ENCODER)]
+    return (metrics.AVAILABLE[metric].family or metric, *fields)

@@ -243,8 +243,8 @@ def _refuse_missing(tasks: Sequence[TaskTexts], wishes: Wishes) -> None:
     for task in tasks:
         key = repr(sorted(task.options.items()))
         task.left_out.update({name: METRIC_MISSING for name in task.names if (name, key) in lacking})
-    for key, (name, options) in asked.items():
-        if key not in lacking:
+    for asked_for, (name, options) in asked.items():
+        if asked_for not in lacking:
             _prepare(name, options)
 
 

@@ -263,7 +263,7 @@ def test_a_run_with_samples_and_answers(tmp_path: Path, cli: Cli) -> None:
     done = cli("score", str(tmp_path / "out"), "--metrics", "rouge1", "-o", str(tmp_path / "again"))
     assert done.returncode == 0, done.stderr
     without, logged = sorted((tmp_path / "out" / "answers").iterdir())
-    assert f"{logged}: careqa_en, careqa_open have samples, which are scored instead" in done.stderr
+    assert f"{logged}: the samples of careqa_en, careqa_open are scored, not these answers" in done.stderr
     assert "left out: careqa_en: its answers are choices or classes" in done.stderr
     results = new_results(tmp_path / "again")
     assert len(results) == 2

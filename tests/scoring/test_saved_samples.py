@@ -344,6 +344,21 @@ def test_a_metric_of_the_evaluated_set_is_computed_model_by_model(
     ]  # fmt: skip
 
 
+def test_what_does_not_depend_on_the_evaluated_set_is_computed_for_all_models(
+    tmp_path: Path, length: Length, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Other(Length):
+        name = "other"
+        of_corpus = True
+
+    other = Other()
+    monkeypatch.setitem(metrics.AVAILABLE, "other", other)
+    put(tmp_path / "a", ["four", "same answer"])
+    put(tmp_path / "b", ["letters", "same answer"])
+    rescored(tmp_path, planned(tmp_path, metrics="length+other"))
+    assert (len(length.asked), len(other.asked)) == (3, 4)
+
+
 def test_what_the_cache_knows_is_not_computed(tmp_path: Path, length: Length) -> None:
     put(tmp_path / "a", ["four", "x" * 12, ""])
     outputs = []
