@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MEMORY = 512 * 2**20
 """Bytes that vectors may take at a time; the vectors of one pair may be more."""
 
+KEPT = 256 * 2**20
+"""Bytes of vectors of references that an encoder keeps for later calls, which may compare others with them."""
+
 _BATCHES_OF_A_WAVE = 32  # so many at least are planned together; scores come out after each wave
 
 
@@ -55,7 +58,8 @@ def embed_pairs(
     """Call `visit(pair number, prediction, reference)` once for every pair.
 
     Pairs come in waves: pairs that share texts together, long ones first. After a wave, what later waves need is kept
-    as far as `MEMORY` allows, and encoded again otherwise (`encoder.texts` counts it).
+    as far as `MEMORY` allows, and encoded again otherwise (`encoder.texts` counts it). The vectors of the last
+    references stay with the encoder, as far as `KEPT` allows: the next call may have another model's answers to them.
 
     Args:
         encoder: The encoder.
@@ -70,7 +74,7 @@ def embed_pairs(
         DoesNotFit: If one text alone is too much for the memory of a device that was asked for by name.
     """
     tokens = encoder.tokenize(texts, compute.long)
-    _Job(encoder, sorted(set(layers)), tokens, pairs, compute, description).do(visit)
+    _Job(encoder, sorted(set(layers)), texts, tokens, pairs, compute, description).do(visit)
 
 
 class _Job:
@@ -80,6 +84,7 @@ class _Job:
         self,
         encoder: Encoder,
         layers: list[int],
+        texts: Sequence[str],
         tokens: list[Tokens],
         pairs: Sequence[tuple[int, int]],
         compute: Compute,
@@ -90,6 +95,7 @@ class _Job:
         self.budget = devices.batch_tokens(compute, encoder.device)
         self.width = 4 * len(layers) * encoder.width  # bytes of a token
         self.store: dict[int, Embedded] = {}
+        self.keys = {reference: (texts[reference], tuple(layers), compute.long) for _, reference in pairs}
 
     def do(self, visit: Visit) -> None:
         waves = self._waves(order(self.pairs, [len(tokens) for tokens in self.tokens]))
@@ -101,7 +107,9 @@ class _Job:
         with Progress(total, self.description, self.encoder.device) as progress:
             for wave in waves:
                 needed = self._texts(wave)
+                self._recall(needed, progress)
                 self._encode([text for text in needed if text not in self.store], progress)
+                self._remember(needed)
                 for number in wave:
                     self._visit(number, visit)
                 for text in needed:
@@ -129,6 +137,27 @@ class _Job:
             held |= new
             size += more
         return waves if waves[-1] else []
+
+    def _recall(self, texts: Iterable[int], progress: Progress) -> None:
+        """Take the vectors of references that an earlier call has left with the encoder."""
+        for text in texts:
+            found = self.encoder.kept.get(self.keys.get(text)) if text not in self.store else None
+            if found is not None:
+                self.store[text] = found
+                progress.add(len(self.tokens[text]))
+
+    def _remember(self, texts: Iterable[int]) -> None:
+        """Leave the vectors of references with the encoder, in place of those that were not used for longest."""
+        kept = self.encoder.kept
+        for text in texts:
+            if (key := self.keys.get(text)) is not None:
+                kept.pop(key, None)
+                kept[key] = self.store[text]
+        size = sum(len(embedded.tokens) * 4 * self.encoder.width * len(key[1]) for key, embedded in kept.items())
+        for key in list(kept):
+            if size <= KEPT:
+                break
+            size -= len(kept.pop(key).tokens) * 4 * self.encoder.width * len(key[1])
 
     def _forget(self, uses: dict[int, list[int]]) -> None:
         """Keep the vectors that are needed soonest, as many as half of the memory holds."""

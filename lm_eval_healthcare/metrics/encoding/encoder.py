@@ -50,6 +50,8 @@ class Encoder:
         texts: Texts (or windows of long ones) encoded so far.
         tokens: Their tokens.
         padded_tokens: The same with padding.
+        kept: Vectors of texts that may be met again, by text, layers and what is done with long texts; see `embed`.
+        counted: What metrics have counted of evaluated sets with this encoder's tokenizer.
     """
 
     def __init__(self, folder: Path, compute: Compute, depth: int | None = None) -> None:
@@ -79,6 +81,8 @@ class Encoder:
         self.width = int(getattr(config, "hidden_size", None) or config.d_model)
         self.limit = _limit(self.tokenizer, self._model)
         self.device = "cpu"
+        self.kept: dict[Any, Any] = {}
+        self.counted: dict[Any, Any] = {}
         self.seconds, self.texts, self.tokens, self.padded_tokens = 0.0, 0, 0, 0
         self.settle()
 
@@ -92,6 +96,7 @@ class Encoder:
     def move(self, device: str) -> None:
         """Go to a device."""
         if device != self.device:
+            self.kept.clear()
             self._model.to(device)
             self.device = device
 

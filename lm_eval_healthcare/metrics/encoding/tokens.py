@@ -155,6 +155,9 @@ def _backend(folder: Path, tokenizer: Any) -> Any:
         return None
     backend.no_truncation()
     backend.no_padding()
+    lower = _stated(folder / "tokenizer_config.json", "do_lower_case")
+    if lower is not None and isinstance(backend.normalizer, tokenizers.normalizers.BertNormalizer):
+        backend.normalizer.lowercase = bool(lower)  # where the two files disagree, transformers 4 believes this one
     if not file.is_file() and _bare(tokenizer) in _SPACE_FIRST and tokenizer.mask_token:
         # As transformers 4 has it: the space before a mask belongs to it.
         backend.add_special_tokens([tokenizers.AddedToken(tokenizer.mask_token, lstrip=True, normalized=False)])
@@ -206,13 +209,13 @@ def _space_first(folder: Path, tokenizer: Any) -> bool:
     """Whether the first word is told by a space in front, as bert-score has it: RoBERTa's and GPT-2's tokenizers."""
     name = _bare(tokenizer)
     if name in ("TokenizersBackend", "PreTrainedTokenizer"):  # says nothing of its kind
-        name = _stated(folder / "tokenizer_config.json", "tokenizer_class").removesuffix("Fast")
+        name = str(_stated(folder / "tokenizer_config.json", "tokenizer_class")).removesuffix("Fast")
         return name in _SPACE_FIRST or _stated(folder / "config.json", "model_type") in ("roberta", "gpt2")
     return name in _SPACE_FIRST
 
 
-def _stated(file: Path, key: str) -> str:
+def _stated(file: Path, key: str) -> Any:
     try:
-        return str(json.loads(file.read_text(encoding="utf-8")).get(key))
+        return json.loads(file.read_text(encoding="utf-8")).get(key)
     except (OSError, ValueError, AttributeError):
-        return ""
+        return None

@@ -107,3 +107,34 @@ def test_texts_of_100_000_characters(kind: str, text: str, tiny: Callable[[str],
     [tokens] = TextTokenizer(tiny(kind)).encode([text], 64)
     assert len(tokens) <= 64
     assert tokens.truncated is (tokens.length_before_cut > 64)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
+def test_a_tokenizer_json_gives_the_same_as_the_files_that_it_is_made_of(
+    kind: str, tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    import transformers
+
+    texts = ["The mild <mask> fever", " Ñandú 40 \u00b5g", "[MASK] a\tb\nc", "\U0001f600 </s> [SEP] א", "can't ##ed"]
+    transformers.AutoTokenizer.from_pretrained(tiny(kind)).save_pretrained(tmp_path / kind)
+    # As published: the space before a mask belongs to it.
+    file = tmp_path / kind / "tokenizer.json"
+    stored = json.loads(file.read_text("utf-8"))
+    for token in stored["added_tokens"]:
+        token["lstrip"] = token["content"] == "<mask>"
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    (tmp_path / kind / "config.json").write_bytes((tiny(kind) / "config.json").read_bytes())
+    found, wanted = (TextTokenizer(folder).encode(texts, NO_LIMIT) for folder in (tmp_path / kind, tiny(kind)))
+    assert [tokens.pieces for tokens in found] == [tokens.pieces for tokens in wanted]
+
+
+def test_where_the_files_disagree_about_case_the_configuration_counts(tmp_path: Path) -> None:
+    import transformers
+
+    folder = tiny_bert(tmp_path / "tiny")
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+    assert json.loads((folder / "tokenizer.json").read_text("utf-8"))["normalizer"]["lowercase"] is True
+    assert pieces(folder, "FEVER") == ["[CLS]", "fever", "[SEP]"]
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "do_lower_case": False}), encoding="utf-8")
+    assert pieces(folder, "FEVER") == ["[CLS]", "[UNK]", "[SEP]"]
