@@ -13,6 +13,7 @@ from lm_eval_healthcare.metrics.base import Measured, Metric, Scores
 from lm_eval_healthcare.metrics.bert_score import BERT_SCORE
 from lm_eval_healthcare.metrics.bleu import Bleu
 from lm_eval_healthcare.metrics.bleurt import Bleurt
+from lm_eval_healthcare.metrics.f1_radgraph import F1RadGraph
 from lm_eval_healthcare.metrics.mover_score import MoverScore
 from lm_eval_healthcare.metrics.pairs import Pairs
 from lm_eval_healthcare.metrics.rouge import ROUGE
@@ -30,6 +31,7 @@ AVAILABLE: dict[str, Metric] = {
         *BERT_SCORE,
         MoverScore(),
         Bleurt(),
+        F1RadGraph(),
     )
 }
 """Every known metric by name, in the order of result tables."""
