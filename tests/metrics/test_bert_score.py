@@ -53,7 +53,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(device, "_told", set())
     yield
-    encoder.release()
+    encoder._warm.clear()
 
 
 def scores(pairs: Sequence[tuple[str, Any]], model: str, layer: int = 2, **options: Any) -> np.ndarray:

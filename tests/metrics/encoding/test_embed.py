@@ -81,6 +81,7 @@ def test_memory_is_bounded_and_what_is_dropped_is_encoded_again(
 ) -> None:
     encoder = Encoder(tiny("bert"), CPU)
     monkeypatch.setattr(embed, "MEMORY", kilobytes * 1000)
+    monkeypatch.setattr(embed, "KEPT", 0)
     alive: weakref.WeakSet[Embedded] = weakref.WeakSet()
     most = 0
 
@@ -110,6 +111,29 @@ def test_memory_is_bounded_and_what_is_dropped_is_encoded_again(
     assert most <= max(kilobytes * 1000, 2 * 4 * 32 * 42)
     assert (encoder.texts > distinct) is (kilobytes < 10_000)
     assert encoder.texts <= 2 * len(pairs)
+
+
+def test_references_are_kept_for_the_next_call(tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder(tiny("bert"), CPU)
+    references = [f"fever {word}" for word in WORDS[:10]]
+    pairs = [(number, number + 10) for number in range(10)]
+    texts = [[f"{word} {model}" for word in WORDS[:10]] + references for model in ("one", "other", "third")]
+    first = visited(encoder, texts[0], pairs)
+    assert encoder.texts == 20
+    second = visited(encoder, texts[1], pairs)
+    assert encoder.texts == 30
+    assert all(torch.equal(first[number][1], second[number][1]) for number in range(10))
+    # Another layer or another treatment of long texts is another vector.
+    visited(encoder, texts[1], pairs, layer=2)
+    assert encoder.texts == 50
+    visited(encoder, texts[1], pairs, Compute(device="cpu", long="windows"))
+    assert encoder.texts == 70
+    # Four tokens each ([CLS], two words, [SEP]), 32 numbers of 4 bytes: room for the last three.
+    monkeypatch.setattr(embed, "KEPT", 3 * 4 * 32 * 4)
+    visited(encoder, texts[2], pairs)
+    assert len(encoder.kept) == 3
+    encoder.move("meta")
+    assert not encoder.kept
 
 
 def test_scores_come_out_long_before_the_end(tiny: Callable[[str], Path]) -> None:
@@ -145,6 +169,7 @@ class FullGpu:
 
     def __init__(self, room: int, device: str = "cuda:0") -> None:
         self.room, self.device, self.width, self.texts = room, device, 2, 0
+        self.kept: dict[Any, Any] = {}
         self.calls: list[tuple[str, int]] = []
 
     def tokenize(self, texts: Sequence[str], long: str) -> list[Tokens]:
