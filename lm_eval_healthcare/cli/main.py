@@ -17,7 +17,7 @@ COMMANDS = {
     "run": "run the harness with the pack's tasks (takes what `lm_eval run` takes)",
     "list": "show tasks, their rows, languages, metrics, licences and sources",
     "check": "find everything that would stop a run, before any model is loaded",
-    "score": "score saved answers again, without a model",
+    "score": "score logged samples or saved answers again, without a model",
     "data": "fetch, convert, check, export and describe the benchmarks' rows",
     "path": "print the folder of the pack's task YAMLs, for --include_path",
     "enable": "let the unmodified `lm_eval` command find the pack's tasks",

@@ -53,7 +53,7 @@ class EmbeddingMetric(Metric):
     """
 
     family: str | None = "embedding"
-    requires = ("torch", "transformers")
+    requires: tuple[str, ...] = ("torch", "transformers")
     extra: str | None = "semantic"
     heavy = True
     limited = True

@@ -161,7 +161,7 @@ class MoverScore(EmbeddingMetric):
     description = (
         "How little a prediction's words must move in an encoder's space to become the reference's (MoverScore)."
     )
-    requires = (*EmbeddingMetric.requires, "ot")  # type: ignore[assignment]
+    requires = (*EmbeddingMetric.requires, "ot")
     minimum = -3.0  # of v1, whose distances are squared; -1 by default
     needs_corpus = True
     options = (
@@ -197,10 +197,7 @@ class MoverScore(EmbeddingMetric):
                 raise ValueError(
                     "mover_score weighs words by the evaluated set: give corpus=, or mover_score_idf=uniform"
                 )
-            sides = (
-                _rarity(encoder, corpus.predictions, settings.compute.long),
-                _rarity(encoder, [text for texts in corpus.references for text in texts], settings.compute.long),
-            )
+            sides = _rarities(encoder, corpus, settings.compute.long)
         predictions, references = (_Side(encoder, settings, rarity) for rarity in sides)
 
         def compare(prediction: Embedded, reference: Embedded) -> dict[str, float]:
@@ -273,6 +270,15 @@ def _score(prediction: Points | None, reference: Points | None, variant: Variant
     cost = distances(prediction.vectors, reference.vectors, squared=variant.squared)
     moved = earth_movers_distance(cost, prediction.weights, reference.weights)
     return 1 - moved if variant.similarity == "1-emd" else 1 / (1 + moved)
+
+
+def _rarities(encoder: Encoder, corpus: Pairs, long: str) -> tuple[WordRarity, WordRarity]:
+    """Count the tokens of both sides of an evaluated set, once for all calls that score parts of it."""
+    key = ("rarities", encoder.folder, long)
+    if key not in corpus.notes:
+        references = [text for texts in corpus.references for text in texts]
+        corpus.notes[key] = _rarity(encoder, corpus.predictions, long), _rarity(encoder, references, long)
+    return corpus.notes[key]
 
 
 def _rarity(encoder: Encoder, texts: Sequence[str], long: str) -> WordRarity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 _INVISIBLE = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
@@ -33,6 +33,7 @@ class Pairs:
             The rows left over have no reference: they get NaN.
         predictions: The predictions of `scored`.
         references: The references of `scored` that are not blank, at least one for each.
+        notes: What metrics have counted of these texts, so that they count once for several calls.
     """
 
     n: int
@@ -40,6 +41,7 @@ class Pairs:
     unanswered: list[int]
     predictions: list[str]
     references: list[list[str]]
+    notes: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, predictions: Sequence[str | None], references: Sequence[Any]) -> Pairs:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.scoring.saved_samples import TaskTexts
     from lm_eval_healthcare.scoring.score_cache import ScoreCache
 
-_OF_ENCODER = ("model:", "dtype:", "long:")
+_REFERENCES_OF_A_BLOCK = 64
+
 Advance = Callable[[str, int], None]
 """Called with the name of a task and the number of its documents when they are scored."""
 
@@ -45,14 +46,6 @@ class Tally:
     def cached(self) -> int:
         """Those that were known before, or from another model that gave the same answer."""
         return max(0, self.pairs - self.computed)
-
-
-@dataclass
-class _Pool:
-    """Parts of tasks, each with a filter, and the neural metrics that are computed for all of them together."""
-
-    names: list[str]
-    parts: list[tuple[TaskTexts, str]]
 
 
 class Rescoring:
@@ -78,7 +71,7 @@ class Rescoring:
         self._pools = _pools(tasks)
         self.tally = Tally()
         self.total = sum(task.size for task in tasks) + sum(
-            len(task.texts.of(name)) for pool in self._pools for task, name in pool.parts
+            len(task.texts.of(name)) for pool in self._pools for task, name in pool
         )
         self._places = {id(task.run): _place(task.run, output) for task in tasks}
         for folder, _ in dict.fromkeys(self._places.values()):
@@ -104,23 +97,27 @@ class Rescoring:
                 self._score(task, advance)
             yield self._write([ScoredTask.of(task) for task in tasks], started)
 
-    def _score_pool(self, pool: _Pool, advance: Advance) -> None:
-        """Compute the neural metrics of several models' answers to one task, into the cache."""
-        parts = [_pairs(task, name) for task, name in pool.parts]
-        first = pool.parts[0][0]
-        scored = score_documents(
-            [text for predictions, _ in parts for text in predictions],
-            [texts for _, references in parts for texts in references],
-            pool.names,
-            cache=self._cache,
-            corpus=parts[0],
-            **first.options,
-        )
-        self.tally.computed += scored.computed
-        size = sum(len(predictions) for predictions, _ in parts)
-        for (task, _), (predictions, _) in zip(pool.parts, parts, strict=True):
-            task.seconds += scored.seconds * len(predictions) / size
-        advance(first.task, size)
+    def _score_pool(self, pool: Sequence[tuple[TaskTexts, str]], advance: Advance) -> None:
+        """Compute the neural metrics of several models' answers to one task, into the cache.
+
+        Answers to the same references come after each other, block by block, so that the references' vectors are still
+        there for the next model.
+        """
+        parts = [_pairs(task, name) for task, name in pool]
+        sets = [metrics.Pairs.of(*part) for part in parts]
+        for block in _blocks([references for _, references in parts]):
+            for (task, _), (predictions, references), whole, rows in zip(pool, parts, sets, block, strict=True):
+                scored = score_documents(
+                    [predictions[row] for row in rows],
+                    [references[row] for row in rows],
+                    task.heavy,
+                    cache=self._cache,
+                    corpus=whole,
+                    **task.options,
+                )
+                self.tally.computed += scored.computed
+                task.seconds += scored.seconds
+                advance(task.task, len(rows))
 
     def _score(self, task: TaskTexts, advance: Advance) -> None:
         for name in task.texts.filters:
@@ -156,34 +153,27 @@ def _pairs(task: TaskTexts, name: str) -> tuple[list[str | None], list[str | lis
     return [row.prediction for row in rows], [row.references or "" for row in rows]
 
 
-def _pools(tasks: Sequence[TaskTexts]) -> list[_Pool]:
-    """Return the parts of tasks that share references, with the neural metrics that mean the same for all of them."""
-    pools: dict[Any, _Pool] = {}
+def _pools(tasks: Sequence[TaskTexts]) -> list[list[tuple[TaskTexts, str]]]:
+    """Return the parts of tasks whose neural metrics mean the same for several models' answers to the same task."""
+    pools: dict[Any, list[tuple[TaskTexts, str]]] = defaultdict(list)
     for task in tasks:
         for name in task.texts.filters if task.heavy else ():
-            signatures = _shareable(task, name)
-            key = task.task, tuple(signatures.items()), repr(sorted(task.options.items()))
-            pools.setdefault(key, _Pool(list(signatures), [])).parts.append((task, name))
-    return [pool for pool in pools.values() if pool.names and len(pool.parts) > 1]
+            pools[task.task, tuple(task.heavy), repr(sorted(task.options.items()))].append((task, name))
+    return [pool for pool in pools.values() if len(pool) > 1]
 
 
-def _shareable(task: TaskTexts, name: str) -> dict[str, str]:
-    """Return the signatures of the neural metrics that may be computed for several models together.
+def _blocks(references: Sequence[Sequence[str | list[str]]]) -> list[list[list[int]]]:
+    """Return for each block of distinct references the rows of every model that are compared with them.
 
-    A metric that depends on the evaluated set differs from model to model. Another one that uses the same encoder is
-    computed along with it, since that costs nothing more.
+    Args:
+        references: For each model those of its rows.
     """
-    corpus = _pairs(task, name)
-    signatures = {metric: metrics.signature(metric, **task.options, corpus=corpus) for metric in task.heavy}
-    bound = {
-        _encoder(metric, signature)
-        for metric, signature in signatures.items()
-        if signature != metrics.signature(metric, **task.options)
-    }
-    return {metric: text for metric, text in signatures.items() if _encoder(metric, text) not in bound}
-
-
-def _encoder(metric: str, signature: str) -> tuple[str, ...]:
-    """Return what tells whether metrics share an encoder: their family, and what signatures say of the model."""
-    fields = [field for field in signature.split("|") if field.startswith(_OF_ENCODER)]
-    return (metrics.AVAILABLE[metric].family or metric, *fields)
+    keys = [[tuple(texts) if isinstance(texts, list) else (texts,) for texts in own] for own in references]
+    distinct = sorted({key for own in keys for key in own}, key=lambda key: (-sum(map(len, key)), key))
+    numbers = {key: place // _REFERENCES_OF_A_BLOCK for place, key in enumerate(distinct)}
+    n_blocks = max(numbers.values(), default=-1) + 1
+    blocks: list[list[list[int]]] = [[[] for _ in references] for _ in range(n_blocks)]
+    for model, own in enumerate(keys):
+        for row, key in enumerate(own):
+            blocks[numbers[key]][model].append(row)
+    return blocks

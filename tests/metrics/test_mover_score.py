@@ -60,6 +60,7 @@ class Toy:
     """An encoder over ten pieces whose vectors do not look around; layer 1 turns them by a quarter if asked to."""
 
     tokenizer = SimpleNamespace(vocabulary=VOCABULARY)
+    folder = None
 
     def __init__(self, n_layers: int = 1) -> None:
         self.n_layers = n_layers
@@ -428,7 +429,7 @@ SENTENCE = "The patient, aged 7, has hyperkalaemia (mild)... no pain!"
 )
 def test_words_of_each_kind_of_tokenizer(kind: str, first: str, kept: str | None, tmp_path: Path) -> None:
     tokenizer = TextTokenizer(tiny_encoders.TINY[kind](tmp_path))
-    (tokens,) = tokenizer.encode([SENTENCE], None)
+    (tokens,) = tokenizer.encode([SENTENCE], 512)
 
     def words(keep_pieces: bool) -> list[str]:
         found = WordFinder(tokenizer.vocabulary, None, keep_pieces)(tokens.ids)

@@ -51,7 +51,6 @@ class Encoder:
         tokens: Their tokens.
         padded_tokens: The same with padding.
         kept: Vectors of texts that may be met again, by text, layers and what is done with long texts; see `embed`.
-        counted: What metrics have counted of evaluated sets with this encoder's tokenizer.
     """
 
     def __init__(self, folder: Path, compute: Compute, depth: int | None = None) -> None:
@@ -82,7 +81,6 @@ class Encoder:
         self.limit = _limit(self.tokenizer, self._model)
         self.device = "cpu"
         self.kept: dict[Any, Any] = {}
-        self.counted: dict[Any, Any] = {}
         self.seconds, self.texts, self.tokens, self.padded_tokens = 0.0, 0, 0, 0
         self.settle()
 
