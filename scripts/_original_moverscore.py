@@ -2,7 +2,7 @@
 
 Its two modules cannot be imported as they stand: at import they download a model and put it on the first GPU, one of
 them needs a package that is long gone, and both use what transformers and numpy have given up (`tokenizer.max_len`,
-models that return tuples, `np.float`). Here the names that they find at import are stand-ins for the time of the
+models that return tuples, numpy's `float`). Here the names that they find at import are stand-ins for the time of the
 import; their functions stay the published ones.
 """
 
