@@ -162,8 +162,11 @@ class BertScore(EmbeddingMetric):
         settings = self.settings(options)
         if problem is None and settings.rescale != "no":
             n_layers = count_layers(checkpoints.configuration(settings.model) or {})
-            if n_layers is not None:
-                settings.baseline(*settings.layers(n_layers))
+            try:
+                if n_layers is not None:
+                    settings.baseline(*settings.layers(n_layers))
+            except ValueError as error:
+                return f"{self.name}: {error}"
         return problem
 
     def comparer(

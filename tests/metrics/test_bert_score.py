@@ -455,16 +455,16 @@ def test_baselines_of_an_installed_bert_score(package: Path, tmp_path: Path) -> 
     assert fields(bert_score_model=model, bert_score_rescale=False)["rescale"] == "no"
     with pytest.raises(ValueError, match=r"no baselines of bert for the language en \(it has: my-bert, other\)"):
         scores(PAIRS, str(tiny_bert(tmp_path / "bert")), bert_score_rescale="package")
-    with pytest.raises(ValueError, match="for the language es"):
-        metrics.missing("bert_score", bert_score_model=model, bert_score_rescale="package", languages=("es",))
+    options = {"bert_score_model": model, "bert_score_rescale": "package", "languages": ("es",)}
+    assert "for the language es" in str(metrics.missing("bert_score", **options))
 
 
 def test_baselines_without_the_package(tiny: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     from lm_eval_healthcare.metrics import bert_score_baseline
 
     monkeypatch.setattr(bert_score_baseline, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="bert-score, which is not installed"):
-        metrics.missing("bert_score", bert_score_model=tiny("bert"), bert_score_rescale="package")
+    told = metrics.missing("bert_score", bert_score_model=tiny("bert"), bert_score_rescale="package")
+    assert "bert-score, which is not installed" in str(told)
     assert fields(bert_score_model=tiny("bert"), bert_score_rescale="package")["rescale"] == "package@absent"
 
 
