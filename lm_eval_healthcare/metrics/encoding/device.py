@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 from lm_eval_healthcare.metrics.settings import Compute
 
@@ -42,7 +43,7 @@ def absent(compute: Compute) -> str | None:
 def choose(compute: Compute, bytes_needed: int) -> str:
     """Return the device for a model: `cpu` or `cuda:N`.
 
-    With `auto` it is a GPU with room, the current one first; if every GPU is too full, as at the end of a run whose
+    With `auto` it is a GPU with room, this process's own first; if every GPU is too full, as at the end of a run whose
     model still fills it, it is the CPU, and a warning says so once.
 
     Args:
@@ -61,7 +62,7 @@ def choose(compute: Compute, bytes_needed: int) -> str:
 
     if not torch.cuda.is_available():
         return "cpu"
-    current = torch.cuda.current_device()
+    current = _own_gpu()
     if compute.device == "auto":
         candidates = [current, *(index for index in range(torch.cuda.device_count()) if index != current)]
     else:
@@ -105,6 +106,15 @@ def tell_once(text: str) -> None:
     if text not in _told:
         _told.add(text)
         logger.warning("%s", text)
+
+
+def _own_gpu() -> int:
+    """The GPU of this process: under several ranks that of its rank, which need not be PyTorch's current one."""
+    import torch
+
+    rank = os.environ.get("LOCAL_RANK", "")
+    own = int(rank) if rank.isdecimal() else torch.cuda.current_device()
+    return own if own < torch.cuda.device_count() else torch.cuda.current_device()
 
 
 def _free_bytes(index: int) -> int:

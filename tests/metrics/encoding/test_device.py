@@ -46,6 +46,15 @@ def test_a_gpu_with_room_is_taken(gpus: Callable[..., None], caplog: pytest.LogC
     assert caplog.text == ""
 
 
+def test_each_rank_has_its_own_gpu(gpus: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(70, 70, 70)
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    assert device.choose(Compute(device="auto"), 2 * GIB) == "cuda:2"
+    assert device.choose(Compute(device="cuda"), 2 * GIB) == "cuda:2"
+    monkeypatch.setenv("LOCAL_RANK", "7")  # each rank sees GPUs of its own
+    assert device.choose(Compute(device="auto"), 2 * GIB) == "cuda:0"
+
+
 def test_memory_that_this_process_holds_unused_counts_as_free(gpus: Callable[..., None]) -> None:
     gpus(1, unused=4)
     assert device.choose(Compute(device="auto"), 2 * GIB) == "cuda:0"
