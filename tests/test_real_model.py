@@ -16,6 +16,7 @@ from lm_eval_healthcare import task_manager
 from lm_eval_healthcare.scoring.answers import read_run
 from side_by_side import both
 from support import TESTS, child_environment, results_of, samples_of
+from tiny_encoders import minilm, tiny_distilbert
 
 pytestmark = pytest.mark.slow
 
@@ -71,11 +72,13 @@ def test_choices_of_one_token_take_one_pass_a_question(model: Any, monkeypatch: 
 
 def test_the_main_job(demo_model: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
     pytest.importorskip("torch")
+    encoder = str(minilm())
+    neural = ["bert_score_layer=6", f"bert_score_model={encoder}", f"mover_score_model={encoder}"]
     done = cli(
         "run", "--model", "hf", "--model_args", f"pretrained={demo_model},dtype=float32", "--device", "cpu",
         "--batch_size", "4", "--tasks", "careqa_open,medtext", "--limit", "4", "--gen_kwargs", "max_gen_toks=24",
-        "--apply_chat_template", "--metadata", "data=sample", "metrics=ngram", "--output_path", str(tmp_path),
-        "--log_samples", timeout=600,
+        "--apply_chat_template", "--metadata", "data=sample", "metrics=ngram+bert_score+mover_score", *neural,
+        "--output_path", str(tmp_path), "--log_samples", timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     results = results_of(tmp_path)
@@ -86,7 +89,16 @@ def test_the_main_job(demo_model: Path, tmp_path: Path, cli: Callable[..., Any])
         assert results["results"][task]["rouge1,none"] == pytest.approx(statistics.fmean(s["rouge1"] for s in samples))
         assert results["results"][task]["rouge1,none"] > 0
         assert results["configs"][task]["generation_kwargs"]["until"] == []
+        scores = [sample["bert_score"] for sample in samples]
+        assert results["results"][task]["bert_score,none"] == pytest.approx(statistics.fmean(scores))
+        assert all(0 < score < 1 for score in scores)
     assert "Traceback" not in done.stderr
+    again = cli("score", str(tmp_path), "--metrics", "rouge1,bert_score,mover_score", "-o", str(tmp_path / "again"))
+    assert again.returncode == 0, again.stderr
+    rescored = results_of(tmp_path / "again")["results"]
+    for task in ("careqa_open", "medtext"):
+        for name in ("rouge1", "bert_score", "mover_score", "bert_score_truncated"):
+            assert rescored[task][f"{name},none"] == pytest.approx(results["results"][task][f"{name},none"], abs=1e-6)
 
 
 def test_run_twice_gives_the_same_scores(model: Any) -> None:
@@ -104,10 +116,11 @@ def test_two_ranks_give_what_one_gives(demo_model: Path, tmp_path: Path) -> None
     """Data-parallel ranks over gloo on the CPU: an odd number of documents is split, scored and put together."""
     pytest.importorskip("accelerate")
     script = str(TESTS / "two_ranks.py")
+    encoder = str(tiny_distilbert(tmp_path / "encoder"))  # its MoverScore weighs words by the answers of both ranks
     for ranks in (1, 2):
         launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(ranks)]
         done = subprocess.run(
-            [sys.executable, *launch, script, str(demo_model), str(tmp_path)],
+            [sys.executable, *launch, script, str(demo_model), encoder, str(tmp_path)],
             capture_output=True, text=True, env=child_environment(), timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]

@@ -17,11 +17,14 @@ from lm_eval.models.huggingface import HFLM
 
 from lm_eval_healthcare import task_manager
 
-model, out = sys.argv[1:3]
+model, encoder, out = sys.argv[1:4]
 accelerator = Accelerator(cpu=True)
 lm = HFLM(pretrained=model, dtype="float32", device="cpu", batch_size=4)
 lm.accelerator, lm._rank, lm._world_size = accelerator, accelerator.process_index, accelerator.num_processes
-metadata = {"data": "sample", "metrics": "bleu+rouge1", "answers": f"{out}/answers"}
+metadata = {
+    "data": "sample", "metrics": "bleu+rouge1+bert_score+mover_score", "answers": f"{out}/answers",
+    "bert_score_model": encoder, "mover_score_model": encoder,
+}  # fmt: skip
 results = simple_evaluate(
     model=lm, tasks=["careqa_en", "careqa_open"], limit=5, gen_kwargs={"max_gen_toks": 8},
     task_manager=task_manager(metadata=metadata, include_defaults=False),
