@@ -19,7 +19,6 @@ OTHERWISE = {
     "minilm-layer-6-rescaled": {"only-a-lone-surrogate"},
     # Where a text spells out special tokens, the slow SentencePiece tokenizer, which bert-score takes, drops the space
     # before them; fast tokenizers of the same files do not.
-    "roberta-layer-3": {"special-tokens-roberta"},
     "rembert-layer-3": {"special-tokens-bert", "special-tokens-roberta"},
 }
 
