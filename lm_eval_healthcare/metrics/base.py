@@ -41,7 +41,7 @@ class Metric:
         name: The key in result files.
         description: What it measures, in one sentence.
         higher_is_better: The direction.
-        worst: The score of a blank prediction.
+        worst: The score of a blank prediction, unless `blank` says otherwise.
         minimum: The lowest possible score.
         maximum: The highest possible score.
         family: Metrics of one family are asked together, in one call of `score_family` or `measure`, with the options
@@ -81,6 +81,10 @@ class Metric:
             return None
         remedy = f'"lm-eval-healthcare[{self.extra}]"' if self.extra else " ".join(absent)
         return f"{self.name} needs {', '.join(absent)}: pip install {remedy}"
+
+    def blank(self, **options: Any) -> float | None:
+        """Return the score of a blank prediction, or None if the metric is to be asked about an empty text."""
+        return self.worst
 
     def prepare(self, **options: Any) -> None:
         """Fetch what the metric needs beyond this machine, so that nothing is missing once it is to score.

@@ -33,6 +33,7 @@ class Pairs:
             The rows left over have no reference: they get NaN.
         predictions: The predictions of `scored`.
         references: The references of `scored` that are not blank, at least one for each.
+        unanswered_references: The same of `unanswered`.
         notes: What metrics have counted of these texts, so that they count once for several calls.
     """
 
@@ -41,7 +42,18 @@ class Pairs:
     unanswered: list[int]
     predictions: list[str]
     references: list[list[str]]
+    unanswered_references: list[list[str]] = field(default_factory=list)
     notes: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def with_blanks(self) -> Pairs:
+        """Return the same with an empty text as the prediction of every document that has none."""
+        rows = sorted(self.scored + self.unanswered)
+        predictions = dict(zip(self.scored, self.predictions, strict=True))
+        references = dict(zip(self.scored + self.unanswered, self.references + self.unanswered_references, strict=True))
+        return Pairs(
+            n=self.n, scored=rows, unanswered=[], predictions=[predictions.get(row, "") for row in rows],
+            references=[references[row] for row in rows], notes=self.notes,
+        )  # fmt: skip
 
     @classmethod
     def of(cls, predictions: Sequence[str | None], references: Sequence[Any]) -> Pairs:
@@ -75,6 +87,7 @@ class Pairs:
                 pairs.references.append(visible)
             else:
                 pairs.unanswered.append(row)
+                pairs.unanswered_references.append(visible)
         return pairs
 
 

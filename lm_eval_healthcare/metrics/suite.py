@@ -93,25 +93,28 @@ def measure(
     check_options(options)
     pairs = Pairs.of(predictions, references)
     options = {**options, "corpus": _corpus(options.get("corpus"), pairs)}
-    if (report := options.get("report")) is not None:
-        options["report"] = lambda name, row, value, cut: report(name, pairs.scored[row], value, cut)
-    computed = Measured({})
-    for name in names:
-        if pairs.scored and name not in computed.scores:
-            found = _measure_relatives(name, names, pairs, options)
-            computed.scores |= found.scores
-            computed.truncated |= found.truncated
-    out = Measured({})
-    for name in names:
-        out.scores[name] = np.full(pairs.n, np.nan)
-        out.scores[name][pairs.unanswered] = AVAILABLE[name].worst
-        if AVAILABLE[name].limited:
-            out.truncated[name] = np.zeros(pairs.n, dtype=bool)
-        if pairs.scored:
-            out.scores[name][pairs.scored] = computed.scores[name]
-            if name in computed.truncated:
-                out.truncated[name][pairs.scored] = computed.truncated[name]
+    out = Measured(
+        {name: np.full(pairs.n, np.nan) for name in names},
+        {name: np.zeros(pairs.n, dtype=bool) for name in names if AVAILABLE[name].limited},
+    )
+    for part, group in parts(pairs, names, options):
+        _measure_part(part, group, options, out)
     return out
+
+
+def parts(pairs: Pairs, names: Sequence[str], options: dict[str, Any]) -> list[tuple[Pairs, list[str]]]:
+    """Return the documents that metrics are asked about, with the metrics that are asked about the same ones.
+
+    Most metrics have a score for every blank prediction; the others are asked about an empty text.
+    """
+    asked = [name for name in names if blank_score(name, **options) is None]
+    groups = [(pairs, [name for name in names if name not in asked]), (pairs.with_blanks(), asked)]
+    return [(part, group) for part, group in groups if group]
+
+
+def blank_score(name: str, **options: Any) -> float | None:
+    """Return a metric's score of a blank prediction, or None if it is asked about an empty text."""
+    return AVAILABLE[name].blank(**_options_of([name], options))
 
 
 def signature(name: str, **options: Any) -> str:
@@ -225,6 +228,24 @@ def _corpus(given: Any, pairs: Pairs | None) -> Pairs | None:
         return given or pairs
     predictions, references = given
     return Pairs.of(predictions, references)
+
+
+def _measure_part(pairs: Pairs, names: Sequence[str], options: dict[str, Any], out: Measured) -> None:
+    """Fill in the scores of metrics that are asked about the same documents."""
+    if (report := options.get("report")) is not None:
+        options = {**options, "report": lambda name, row, *found: report(name, pairs.scored[row], *found)}
+    computed = Measured({})
+    for name in names:
+        if pairs.scored and name not in computed.scores:
+            found = _measure_relatives(name, names, pairs, options)
+            computed.scores |= found.scores
+            computed.truncated |= found.truncated
+        if pairs.unanswered:
+            out.scores[name][pairs.unanswered] = blank_score(name, **options)
+        if pairs.scored:
+            out.scores[name][pairs.scored] = computed.scores[name]
+            if name in computed.truncated:
+                out.truncated[name][pairs.scored] = computed.truncated[name]
 
 
 def _measure_relatives(name: str, names: Sequence[str], pairs: Pairs, options: dict[str, Any]) -> Measured:
