@@ -20,6 +20,7 @@ from lm_eval_healthcare.results.results_file import (
 from lm_eval_healthcare.results.samples_file import SampleFile, completed
 from lm_eval_healthcare.scoring import breakdown, documents
 from lm_eval_healthcare.scoring.aggregate import scored_mean, scored_mean_stderr
+from lm_eval_healthcare.scoring.document_values import document_values
 from lm_eval_healthcare.scoring.reasoning import CUT_REASONING
 from lm_eval_healthcare.scoring.saved_samples import HOW
 
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lm_eval_healthcare.results.discovery import RunFiles
-    from lm_eval_healthcare.scoring.documents import DocumentScores
     from lm_eval_healthcare.scoring.saved_samples import TaskTexts
 
-EMPTY, VERY_SHORT = "empty_prediction", "very_short_prediction"
 _SCORED_MEAN = "scored_mean"
 _OWN_REASONS = {
     documents.EMPTY_PREDICTION,
@@ -41,26 +40,6 @@ _OWN_REASONS = {
     documents.TRUNCATED,
     CUT_REASONING,
 }
-
-
-def document_values(scored: DocumentScores, place: int, cut: float | None) -> dict[str, float]:
-    """Return everything that is logged as a metric of one document.
-
-    Args:
-        scored: Scores of a batch of documents.
-        place: The document's place in it.
-        cut: Whether the model was still reasoning when its reply ended, if that is known.
-    """
-    values: dict[str, float] = {}
-    for name, scores in scored.scores.items():
-        value = float(scores[place])
-        values[name] = value
-        values[f"{name}_coverage"] = float(not math.isnan(value))
-        if name in scored.truncated:
-            values[f"{name}_truncated"] = float(scored.truncated[name][place])
-    values[EMPTY] = float(scored.empty[place])
-    values[VERY_SHORT] = float(scored.very_short[place])
-    return values if cut is None else {**values, CUT_REASONING: cut}
 
 
 @dataclass(frozen=True)
