@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = (
     "lm_eval", "datasets", "numpy", "pyarrow", "sacrebleu", "rouge-score-rs", "transformers", "torch", "POT",
-    "sentencepiece", "radeval", "vllm",
+    "sentencepiece", "safetensors", "radgraph", "vllm",
 )  # fmt: skip
 _TESTED = ((0, 4, 12), (0, 5))
 

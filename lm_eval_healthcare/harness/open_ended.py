@@ -154,8 +154,14 @@ class OpenEndedTask(GeneratedTextTask):
 
     def _score_filtered(self, filters: Sequence[str]) -> None:
         super()._score_filtered(filters)
-        if filters:
-            self._metrics.tell_what_is_left(self._run.folders.get(self.task_name) if self._run is not None else None)
+        if filters and not self.replaying:
+            folder = self._run.folders.get(self.task_name) if self._run is not None else None
+            self._metrics.tell_what_is_left(folder, self.metric_errors)
+
+    @property
+    def scores_are_complete(self) -> bool:
+        """Whether no metric was left for later and none failed, so that the saved answers are not needed any more."""
+        return not self._metrics.incomplete(self.metric_errors)
 
     def _know_corpus(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]) -> None:
         if not self._metrics.need_corpus:

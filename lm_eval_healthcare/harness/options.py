@@ -78,6 +78,11 @@ class Options:
         device = {} if self.metrics_device == LATER else {"metrics_device": self.metrics_device}
         return {**self.metric_options, **device}
 
+    @property
+    def metric_options_that_matter(self) -> dict[str, str]:
+        """The options of metrics that change scores, for the results: all but how fast they run."""
+        return {name: value for name, value in self.metric_options.items() if name != "metrics_batch_tokens"}
+
     def as_metadata(self) -> dict[str, str]:
         """Return what `--metadata` would have to hold to give these options."""
         values = {name: value for name, value in asdict(self).items() if value is not None and name != _FOR_METRICS}

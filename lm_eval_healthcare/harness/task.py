@@ -250,7 +250,13 @@ class HealthcareTask(ConfigurableTask):
             self._score_filtered(filters)
         if self.private:
             self._hidden, self._scores = privacy.hide(self._instances or [], filters, self._scores)
-            rescue.discard(self._run, self)
+            if self.scores_are_complete:
+                rescue.discard(self._run, self)
+            else:
+                logger.warning(
+                    "%s: its saved answers hold texts of credentialed data and are kept, readable by you alone, since "
+                    "not all metrics have been computed; delete them once they are", self.task_name,
+                )  # fmt: skip
 
     def _score_filtered(self, filters: Sequence[str]) -> None:
         for place, name in enumerate(filters):
@@ -263,6 +269,11 @@ class HealthcareTask(ConfigurableTask):
             self._score(docs, answers, count=place == 0)
         if filters:
             self._put_ranks_together(by_document(self._instances, filters[0]))
+
+    @property
+    def scores_are_complete(self) -> bool:
+        """Whether the saved answers are not needed any more."""
+        return True
 
     @property
     def private(self) -> bool:
@@ -364,6 +375,7 @@ class HealthcareTask(ConfigurableTask):
                 "prompt": self.wording,
                 "data": self.provenance,
                 "signatures": self._signatures(),
+                **({"metric_options": given} if (given := self.options.metric_options_that_matter) else {}),
                 "reasons": dict(self.reasons),
                 **({"credentialed": True} if self.facts.credentialed else {}),
                 "metric_errors": dict(self.metric_errors),

@@ -13,7 +13,7 @@ from lm_eval_healthcare.scoring.documents import METRIC_MISSING, SCORED_LATER, T
 from lm_eval_healthcare.scoring.score_cache import ScoreCache
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.scoring.documents import DocumentScores
 
 logger = logging.getLogger(__name__)
-
-RADIOLOGY = "radiology"
 
 
 class TextMetrics:
@@ -63,6 +61,9 @@ class TextMetrics:
         for name in foreign:
             domain = metrics.AVAILABLE[name].domain
             self.warnings.append(f"{facts.name}: {name} is made for {domain} texts, which these are not")
+        for name in self.names:
+            if name not in self.left_out:
+                self.warnings += [f"{facts.name}: {text}" for text in metrics.remarks(name, **self._options)]
 
     def _lacks(self, name: str, skip: bool) -> str | None:
         """Return what keeps a metric from being computed; a metric that is left out lacks nothing."""
@@ -111,7 +112,8 @@ class TextMetrics:
         """Score documents; scores of neural metrics are looked up and kept in the score cache."""
         if self._corpus is None:
             self.set_corpus(predictions, references)
-        with ScoreCache.open(self._cache_folder) as cache:
+        neural = any(metrics.AVAILABLE[name].heavy for name in self.names if name not in self.left_out)
+        with ScoreCache.open(self._cache_folder if neural else OFF) as cache:
             scored = score_documents(
                 predictions,
                 references,
@@ -133,13 +135,17 @@ class TextMetrics:
                 )  # fmt: skip
         return scored
 
-    def tell_what_is_left(self, folder: Path | None) -> None:
-        """Say how the metrics that this run left for later are computed."""
-        later = [name for name, why in self.left_out.items() if why == SCORED_LATER]
-        if later:
+    def incomplete(self, errors: Mapping[str, str]) -> list[str]:
+        """Return the metrics whose scores `lm-eval-healthcare score` can still give: left for later, or failed."""
+        return [name for name in self.names if self.left_out.get(name) == SCORED_LATER or name in errors]
+
+    def tell_what_is_left(self, folder: Path | None, errors: Mapping[str, str]) -> None:
+        """Say how the metrics are computed that this run left for later, or that failed."""
+        left = self.incomplete(errors)
+        if left:
             where = shlex.quote(str(folder)) if folder is not None else "FOLDER_OF_SAMPLES"
-            names = ",".join(self.names)
+            how = "failed" if errors else "left for later"
             logger.warning(
-                "%s: %s left for later: lm-eval-healthcare score %s --metrics %s",
-                self._task, ", ".join(later), where, names,
+                "%s: %s %s: lm-eval-healthcare score %s --metrics %s",
+                self._task, ", ".join(left), how, where, ",".join(self.names),
             )  # fmt: skip

@@ -86,6 +86,10 @@ class Metric:
         """Return the score of a blank prediction, or None if the metric is to be asked about an empty text."""
         return self.worst
 
+    def remarks(self, **options: Any) -> list[str]:
+        """Return what a user should know of the metric with these options before it scores anything."""
+        return []
+
     def prepare(self, **options: Any) -> None:
         """Fetch what the metric needs beyond this machine, so that nothing is missing once it is to score.
 

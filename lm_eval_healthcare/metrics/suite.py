@@ -153,6 +153,12 @@ def prepare(name: str, **options: Any) -> None:
     AVAILABLE[name].prepare(**_options_of([name], options))
 
 
+def remarks(name: str, **options: Any) -> list[str]:
+    """Return what a user should know of a metric with these options before it scores anything."""
+    check_options(options)
+    return AVAILABLE[name].remarks(**_options_of([name], options))
+
+
 def option_names() -> tuple[str, ...]:
     """Return the names of the options that metrics have, for users: all but those that only callers can give."""
     names = dict.fromkeys(name for metric in AVAILABLE.values() for name in metric.options)

@@ -29,7 +29,9 @@ METRIC_ERROR = "metric_error"
 METRIC_MISSING = "metric_missing"
 SCORED_LATER = "scored_later"
 TRUNCATED = "truncated"
+NOT_FINITE = "not_finite"
 NAN_LOGLIKELIHOOD = "nan_loglikelihood"
+_ABSENT = "@absent"
 
 
 @dataclass
@@ -43,10 +45,10 @@ class DocumentScores:
         truncated: For each metric with a limited view a bool array: it did not see the document's texts to their ends.
         signatures: What the scores of each metric depend on.
         reasons: Documents by reason: `empty_prediction`, `blank_reference`, `metric_error:<metric>`,
-            `metric_missing:<metric>`, `scored_later:<metric>`, `truncated:<metric>`.
+            `metric_missing:<metric>`, `scored_later:<metric>`, `truncated:<metric>`, `not_finite:<metric>`.
         errors: The exception's text for each metric that failed.
-        computed: Pairs that neural metrics computed.
-        cached: Pairs whose scores came from the cache.
+        computed_pairs: Keys of the pairs that neural metrics computed.
+        known_pairs: Keys of the pairs whose scores came from the cache, for some metric.
         seconds: What scoring took.
     """
 
@@ -57,9 +59,19 @@ class DocumentScores:
     signatures: dict[str, str] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
     errors: dict[str, str] = field(default_factory=dict)
-    computed: int = 0
-    cached: int = 0
+    computed_pairs: set[bytes] = field(default_factory=set)
+    known_pairs: set[bytes] = field(default_factory=set)
     seconds: float = 0.0
+
+    @property
+    def computed(self) -> int:
+        """Number of pairs that neural metrics computed."""
+        return len(self.computed_pairs)
+
+    @property
+    def cached(self) -> int:
+        """Number of pairs whose scores all came from the cache."""
+        return len(self.known_pairs - self.computed_pairs)
 
 
 def score_documents(
@@ -93,24 +105,29 @@ def score_documents(
     pairs = Pairs.of(predictions, references)
     options = {**options, "corpus": corpus if corpus is not None else pairs}
     left_out = dict(left_out or {})
-    for name, why in left_out.items():
-        result.scores[name] = np.full(pairs.n, np.nan)
-        result.reasons[f"{why}:{name}"] = pairs.n
     asked = [name for name in names if name not in left_out]
     light = [name for name in asked if not metrics.AVAILABLE[name].heavy]
     heavy = [name for name in asked if metrics.AVAILABLE[name].heavy]
     if light:
         _keep(result, _measure(predictions, references, light, options, result))
-    if heavy:
-        _keep(result, _measure_neural(pairs, heavy, options, cache or ScoreCache.open("off"), result))
+    for part, group in metrics.parts(pairs, heavy, options):
+        _keep(result, _measure_neural(part, group, options, cache or ScoreCache.open("off"), result))
+    for name, why in left_out.items():
+        result.scores[name] = np.full(pairs.n, np.nan)
+        result.reasons[f"{why}:{name}"] = pairs.n
+    _complete(result, names, options)
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _complete(result: DocumentScores, names: Sequence[str], options: dict[str, Any]) -> None:
+    """Put the metrics in order, and add what is said of each: signature, and what it did not see."""
     for name in names:
         result.signatures[name] = _signature(name, options)
         if metrics.AVAILABLE[name].limited:
-            flags = result.truncated.setdefault(name, np.zeros(pairs.n, dtype=bool))
+            flags = result.truncated.setdefault(name, np.zeros(result.empty.size, dtype=bool))
             result.reasons.update({f"{TRUNCATED}:{name}": int(flags.sum())} if flags.any() else {})
     result.scores = {name: result.scores[name] for name in names}
-    result.seconds = time.monotonic() - started
-    return result
 
 
 def _counted(predictions: Sequence[str | None], references: Sequence[Any]) -> DocumentScores:
@@ -165,35 +182,58 @@ def _measure_neural(
     pairs: Pairs, names: Sequence[str], options: dict[str, Any], cache: ScoreCache, result: DocumentScores
 ) -> Measured:
     """Measure what the cache does not hold, each distinct pair once, and put it there as it is computed."""
-    measured = Measured(
-        {name: np.full(pairs.n, np.nan) for name in names},
-        {name: np.zeros(pairs.n, dtype=bool) for name in names if metrics.AVAILABLE[name].limited},
-    )
     keys = [key(prediction, texts) for prediction, texts in zip(pairs.predictions, pairs.references, strict=True)]
     signatures = {name: _signature(name, options) for name in names}
-    known = {name: cache.get(signatures[name], list(dict.fromkeys(keys))) for name in names}
-    for names_asked, places in _open_pairs(keys, names, known).items():
+    known = {name: _look_up(cache, signatures[name], keys) for name in names}
+    open_pairs = _open_pairs(keys, names, known)
+    for names_asked, places in open_pairs.items():
         chosen = [pairs.predictions[place] for place in places], [pairs.references[place] for place in places]
 
         def report(name: str, row: int, value: float, cut: bool, places: list[int] = places) -> None:
-            cache.put(signatures[name], keys[places[row]], value, cut)
+            if _ABSENT not in signatures[name]:
+                cache.put(signatures[name], keys[places[row]], value, cut)
 
         found = _measure(*chosen, names_asked, {**options, "report": report}, result)
         for name in names_asked:
             cuts = found.truncated.get(name, np.zeros(len(places), dtype=bool))
             for place, value, cut in zip(places, found.scores[name], cuts, strict=True):
                 known[name][keys[place]] = float(value), bool(cut)
-        result.computed += len(places)
+        if not set(names_asked) <= set(result.errors):
+            result.computed_pairs |= {keys[place] for place in places}
     cache.flush()
-    result.cached = len(set(keys)) - result.computed
+    result.known_pairs |= set(keys) - {keys[place] for places in open_pairs.values() for place in places}
+    return _spread(pairs, names, keys, known, options, result)
+
+
+def _look_up(cache: ScoreCache, signature: str, keys: Sequence[bytes]) -> dict[bytes, tuple[float, bool]]:
+    """Ask the cache; not where a signature does not say which model it is, since that may be another one tomorrow."""
+    return {} if _ABSENT in signature else dict(cache.get(signature, list(dict.fromkeys(keys))))
+
+
+def _spread(
+    pairs: Pairs,
+    names: Sequence[str],
+    keys: Sequence[bytes],
+    known: Mapping[str, Mapping[bytes, tuple[float, bool]]],
+    options: dict[str, Any],
+    result: DocumentScores,
+) -> Measured:
+    """Give every document the score of its pair, and blank predictions theirs; count scores that are no numbers."""
+    measured = Measured(
+        {name: np.full(pairs.n, np.nan) for name in names},
+        {name: np.zeros(pairs.n, dtype=bool) for name in names if metrics.AVAILABLE[name].limited},
+    )
     for name in names:
-        measured.scores[name][pairs.unanswered] = metrics.AVAILABLE[name].worst
+        if name in result.errors:
+            continue
+        if pairs.unanswered:
+            measured.scores[name][pairs.unanswered] = metrics.blank_score(name, **options)
         for row, pair in zip(pairs.scored, keys, strict=True):
             measured.scores[name][row], cut = known[name][pair]
             if name in measured.truncated:
                 measured.truncated[name][row] = cut
-        if name in result.errors:
-            measured.scores[name][:] = np.nan
+        if n := int(np.isnan(measured.scores[name][pairs.scored]).sum()):
+            result.reasons[f"{NOT_FINITE}:{name}"] = n
     return measured
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from lm_eval import simple_evaluate
 
-from lm_eval_healthcare import task_manager, tasks_path
+from lm_eval_healthcare import metrics, task_manager, tasks_path
 from lm_eval_healthcare.data.files import DataError, read_rows
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.privacy import is_near
@@ -93,6 +93,31 @@ def test_answers_survive_a_failing_metric(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(RuntimeError, match="no more memory"):
         evaluate(COURSE, ScriptedModel(REPLIES), metadata={"answers": str(tmp_path)})
     assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+
+
+def test_answers_are_kept_until_every_metric_has_its_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A metric left for later or failed needs the answers; the folder that the log names must hold them."""
+
+    class Heavy(metrics.Metric):
+        name, description, heavy = "heavy", "Fails.", True
+
+        def score(self, *args: Any, **options: Any) -> Any:
+            raise RuntimeError("no more memory")
+
+        def signature(self, **options: Any) -> str:
+            return "heavy|"
+
+    monkeypatch.setitem(metrics.AVAILABLE, "heavy", Heavy())
+    for number, metadata in enumerate([{"metrics_device": "later"}, {}]):
+        folder = tmp_path / str(number)
+        evaluate(COURSE, ScriptedModel(REPLIES), metadata={"answers": str(folder), "metrics": "bleu+heavy", **metadata})
+        (file,) = folder.rglob("*.jsonl")
+        assert file.stat().st_mode & 0o077 == 0
+        assert f"lm-eval-healthcare score {file.parent}" in caplog.text
+        assert "hold texts of credentialed data and are kept" in caplog.text
+        caplog.clear()
 
 
 @pytest.mark.parametrize("task", [COURSE, REPORT, f"{COURSE}_perplexity"])

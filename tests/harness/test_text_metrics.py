@@ -236,3 +236,100 @@ def test_a_metric_for_other_texts_is_told(letters: Letters, monkeypatch: pytest.
     other = TextMetrics(TaskFacts("careqa_open", "CareQA"), options)
     assert other.warnings == ["careqa_open: letters is made for radiology texts, which these are not"]
     assert TextMetrics(TaskFacts("mimic_repsum", "MIMIC-III", domain="radiology"), options).warnings == []
+
+
+class Absent(Letters):
+    """A metric whose model is on a hub: its signature names no weights before it has been fetched."""
+
+    fetched = False
+
+    def prepare(self, **options: Any) -> None:
+        self.asked.append("<prepare>")
+
+    def signature(self, **options: Any) -> str:
+        return f"letters|model:some-model@{'0123456789ab' if self.fetched else 'absent'}"
+
+
+def test_a_model_is_fetched_before_the_evaluated_model_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = Absent()
+    monkeypatch.setitem(metrics.AVAILABLE, "letters", metric)
+    model = ScriptedModel(["abc"])
+
+    def generate(requests: list[Any]) -> list[str]:
+        metric.asked.append("<model>")
+        return ["abc"] * len(requests)
+
+    monkeypatch.setattr(model, "generate_until", generate)
+    evaluate("careqa_open", model, open_rows(tmp_path, ["x"]), metadata={"metrics": "letters"})
+    assert metric.asked == ["<prepare>", "<model>", "abc"]
+
+
+def test_scores_of_unknown_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tomorrow another model may lie there under the same name."""
+    metric = Absent()
+    monkeypatch.setitem(metrics.AVAILABLE, "letters", metric)
+    asked = {"metrics": "letters", "score_cache": str(tmp_path / "cache")}
+    data = open_rows(tmp_path, ["x"])
+    for _ in range(2):
+        evaluate("careqa_open", ScriptedModel(["abc"]), data, metadata=asked)
+    assert metric.asked.count("abc") == 2
+    metric.fetched = True
+    for _ in range(2):
+        evaluate("careqa_open", ScriptedModel(["abc"]), data, metadata=asked)
+    assert metric.asked.count("abc") == 3
+
+
+def test_no_cache_is_opened_where_nothing_would_be_kept(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    metadata = {"metrics": "bleu", "score_cache": str(cache)}
+    evaluate("careqa_open", ScriptedModel(ANSWERS), open_rows(tmp_path, REFERENCES), metadata=metadata)
+    assert not cache.exists()
+
+
+def test_a_score_that_is_no_number_has_a_reason(
+    tmp_path: Path, letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(names: Any, predictions: Any, references: Any, **options: Any) -> Measured:
+        return Measured({"letters": np.array([0.5 if text == "fine" else np.nan for text in predictions])})
+
+    monkeypatch.setattr(letters, "measure", measure)
+    answers = ["fine", "not", "", "not"]
+    out = evaluate(
+        "careqa_open",
+        ScriptedModel(answers),
+        open_rows(tmp_path, ["a", "b", "c", "d"]),
+        metadata={"metrics": "letters"},
+    )
+    row = out["results"]["careqa_open"]
+    assert row["letters,none"] == 0.25  # 0.5 and the blank answer's 0
+    assert row["letters_coverage,none"] == 0.5
+    reasons = out["configs"]["careqa_open"]["metadata"]["healthcare"]["reasons"]
+    assert reasons == {"empty_prediction": 1, "not_finite:letters": 2}
+
+
+def test_a_metric_may_be_asked_about_blank_answers(
+    tmp_path: Path, letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letters, "blank", lambda **options: None)
+    out = evaluate(
+        "careqa_open", ScriptedModel(["abcd", " ", "ab"]), open_rows(tmp_path, ["a", "b", "  "]),
+        metadata={"metrics": "letters"},
+    )  # fmt: skip
+    assert letters.asked == ["abcd", ""]
+    assert [s["letters"] for s in out["samples"]["careqa_open"][:2]] == [1.0, 0.0]
+    assert math.isnan(out["samples"]["careqa_open"][2]["letters"])
+
+
+def test_options_of_the_environment_are_in_the_results(
+    tmp_path: Path, encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LM_EVAL_HEALTHCARE_BERT_SCORE_MODEL", encoder)
+    monkeypatch.setenv("LM_EVAL_HEALTHCARE_METRICS_LONG", "windows")
+    monkeypatch.setenv("LM_EVAL_HEALTHCARE_METRICS_BATCH_TOKENS", "128")
+    out = evaluate(
+        "careqa_open", ScriptedModel(ANSWERS), open_rows(tmp_path, REFERENCES), metadata={"metrics": "bert_score"}
+    )
+    section = out["configs"]["careqa_open"]["metadata"]["healthcare"]
+    assert section["metric_options"] == {"bert_score_model": encoder, "metrics_long": "windows"}
