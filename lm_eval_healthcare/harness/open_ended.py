@@ -12,6 +12,7 @@ from lm_eval_healthcare.harness.ranks import gather
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.harness.text_metrics import TextMetrics
+from lm_eval_healthcare.scoring.document_values import EMPTY, VERY_SHORT, document_values
 from lm_eval_healthcare.scoring.reasoning import CUT_REASONING, opens_reasoning, stopped, without_reasoning
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EMPTY, VERY_SHORT, CUT = "empty_prediction", "very_short_prediction", CUT_REASONING
+CUT = CUT_REASONING
 _BLANK_LINE = ["\n\n"]
 
 
@@ -180,17 +181,7 @@ class OpenEndedTask(GeneratedTextTask):
             self._warn_of_empty(int(scored.empty.sum()), sum(cut), len(docs))
         self.metric_errors.update(scored.errors)
         for place, (doc, result) in enumerate(zip(docs, results, strict=True)):
-            scores: dict[str, float] = {}
-            for name in self.metric_names:
-                value = float(scored.scores[name][place])
-                scores[name] = value
-                scores[f"{name}_coverage"] = float(value == value)
-                if name in scored.truncated:
-                    scores[f"{name}_truncated"] = float(scored.truncated[name][place])
-            scores[EMPTY] = float(scored.empty[place])
-            scores[VERY_SHORT] = float(scored.very_short[place])
-            scores[CUT] = float(cut[place])
-            self._scores[answer_key(doc, result)] = scores
+            self._scores[answer_key(doc, result)] = document_values(scored, place, cut[place])
 
 
 def _is_positive(value: Any) -> bool:

@@ -8,16 +8,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.instance import Instance
-from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_healthcare.data import source
 from lm_eval_healthcare.data.catalogue import CHANGES, SECTION, facts_from_config
 from lm_eval_healthcare.harness import aggregation, breakdown, privacy, replay, requests, rescue
+from lm_eval_healthcare.harness.examples import TaskWithExamples
 from lm_eval_healthcare.harness.logs import join_harness_log
 from lm_eval_healthcare.harness.options import OptionError, Options, task_options, unknown_options
 from lm_eval_healthcare.harness.prompts import apply_prompt, own_keys
 from lm_eval_healthcare.harness.ranks import gather
-from lm_eval_healthcare.harness.rows import answer_key, as_dataset, by_document, usable_examples
+from lm_eval_healthcare.harness.rows import answer_key, as_dataset, by_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class HealthcareTask(ConfigurableTask):
+class HealthcareTask(TaskWithExamples):
     """A task of the pack. Use `OpenEndedTask` or `MultipleChoiceTask` in a YAML's `class:`.
 
     Attributes:
@@ -68,16 +68,7 @@ class HealthcareTask(ConfigurableTask):
         if replay.saved_requests(self.facts.name) is not None:
             config.pop("process_docs", None)  # saved rows have been through it
         self.metric_names = self._resolve_metrics(config)
-        self.chat = False
-        self.categories: dict[str, list[str]] = {}
-        self.rank, self.world_size = 0, 1
-        self._selected: list[int] = []
-        self._run: rescue.Run | None = None
-        self._saved: list[SavedRequest] | None = None
-        self._data: source.TaskData | None = None
-        self._examples: list[dict[str, Any]] | None = None
-        self._user_generation_kwargs: set[str] = set()
-        self._forget_scores()
+        self._begin()
         config["metric_list"] = self._metric_list()
         # Any text here keeps the harness from looking our metrics' names up on the hub.
         config["process_results"] = "lm_eval_healthcare"
@@ -85,6 +76,17 @@ class HealthcareTask(ConfigurableTask):
         self._add_breakdown_metrics()
         if self.config.num_fewshot and not self.replaying:
             self.prepare_fewshot(self.config.num_fewshot)
+
+    def _begin(self) -> None:
+        """Set what the harness's constructor may already ask for."""
+        self.chat = False
+        self.categories: dict[str, list[str]] = {}
+        self.rank, self.world_size = 0, 1
+        self._selected: list[int] = []
+        self._run: rescue.Run | None = None
+        self._saved: list[SavedRequest] | None = None
+        self._user_generation_kwargs: set[str] = set()
+        self._forget_scores()
 
     def _refuse_what_is_replaced(self, own: set[str]) -> None:
         """Tell a user whose YAML sets something that the class decides, instead of ignoring it."""
@@ -136,10 +138,6 @@ class HealthcareTask(ConfigurableTask):
         """What a user should know about the rows."""
         return self._data.warnings if self._data is not None else []
 
-    def fewshot_docs(self) -> list[dict[str, Any]]:
-        """Return no examples: they are loaded when a run asks for some, see `prepare_fewshot`."""
-        return []
-
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
         """Set a value as the harness does; remember what the user set, and refuse few-shot without examples."""
         super().set_config(key, value, update)
@@ -147,37 +145,6 @@ class HealthcareTask(ConfigurableTask):
             self._user_generation_kwargs |= set(value)
         if key == "num_fewshot" and value:
             self.prepare_fewshot(int(value))
-
-    def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, *args: Any, **kwargs: Any) -> Any:
-        """Build the prompt as the harness does, with examples that are never scored."""
-        if num_fewshot:
-            self.prepare_fewshot(num_fewshot)
-        return super().fewshot_context(doc, num_fewshot, *args, **kwargs)
-
-    def prepare_fewshot(self, needed: int) -> None:
-        """Load the examples.
-
-        Raises:
-            OptionError: If there is no split to take them from, or it holds fewer than needed.
-        """
-        assert self._data is not None
-        split, scored_split = self._data.fewshot_split, self._data.eval_split
-        if split is None:
-            raise OptionError(
-                f"{self.task_name}: num_fewshot={needed}, but there is no split beside the scored one "
-                f"('{scored_split}') to take examples from, and examples must never be rows that are scored. Use "
-                f"num_fewshot=0, a data folder with {self.facts.folder_name}/train.jsonl, or fewshot_holdout=N to hold "
-                "N rows out of the scored ones."
-            )
-        if self._examples is None:
-            split_rows, scored_rows = self.dataset[split], self.dataset[scored_split]
-            self._examples = usable_examples(split_rows, scored_rows, self.facts, self.doc_to_text)
-            self.sampler.replace_df(self._examples)
-        if len(self._examples) < needed:
-            raise OptionError(
-                f"{self.task_name}: num_fewshot={needed}, but split '{split}' holds only {len(self._examples)} "
-                "examples that can be used; ask for that many at most, or add rows to that split in a data folder"
-            )
 
     # Requests
 
