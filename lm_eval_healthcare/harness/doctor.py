@@ -51,18 +51,13 @@ def diagnose() -> dict[str, Any]:
         `problems`.
     """
     state = stubs.state()
-    index = TaskManager().task_index
+    tasks = _tasks()
     problems = _version_problems() + _stub_problems(state)
-    tasks = []
-    for entry in catalogue(tasks_path()):
-        found = index.get(entry.name)
-        file = str(found.yaml_path) if found is not None and found.yaml_path else None
-        owner = "nobody" if file is None else _owner(file)
-        if state.enabled and entry.name in state.current and owner != "pack":
-            problems.append(f"{entry.name} is enabled, but {file} comes first")
-        tasks.append(
-            {"name": entry.name, "kind": entry.kind, "file": file, "owner": owner, "pack_file": str(entry.file)}
-        )
+    problems += [
+        f"{task['name']} is enabled, but {task['file']} comes first"
+        for task in tasks
+        if state.enabled and task["name"] in state.current and task["owner"] != "pack"
+    ]
     cache = _cache()
     problems += [
         f"{name}: {folder['path']} is not writable" for name, folder in cache.items() if not folder["writable"]
@@ -91,6 +86,20 @@ def diagnose() -> dict[str, Any]:
         "cache": cache,
         "problems": problems + data_problems,
     }
+
+
+def _tasks() -> list[dict[str, Any]]:
+    """Which file plain `lm_eval` would take for every name of the pack, and whose that is."""
+    index = TaskManager().task_index
+    tasks = []
+    for entry in catalogue(tasks_path()):
+        found = index.get(entry.name)
+        file = str(found.yaml_path) if found is not None and found.yaml_path else None
+        owner = "nobody" if file is None else _owner(file)
+        tasks.append(
+            {"name": entry.name, "kind": entry.kind, "file": file, "owner": owner, "pack_file": str(entry.file)}
+        )
+    return tasks
 
 
 def _owner(file: str) -> str:
