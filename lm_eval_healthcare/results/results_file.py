@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 TEXT_OUTPUT = "generate_until"
 SECTION = "healthcare"
+METRIC_OPTIONS = "metric_options"
+"""The key, in a task's section, of the options of metrics that its scores depend on."""
 SCORED_FROM = "scored_from"
 _STDERR = "_stderr"
 

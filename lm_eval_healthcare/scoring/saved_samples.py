@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.results.results_file import (
+    METRIC_OPTIONS,
+    SECTION,
     ResultsError,
     scored_from,
     task_config,
@@ -154,6 +156,7 @@ def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
                 out.faults.append(str(error))
         if tasks := _without_samples(run, wishes):
             out.left_out.setdefault(_NO_SAMPLES, Counter()).update(tasks)
+    out.remarks += _from_environment(out.tasks, wishes)
     for task_texts in out.tasks:
         out.faults += [task_texts.texts.cut] if task_texts.texts.cut else []
         out.remarks += _about_texts(task_texts)
@@ -176,10 +179,17 @@ def _task(run: RunFiles, task: str, path: Path, wishes: Wishes, known: KnownTask
         recorded=recorded,
     )
     languages = facts.languages if facts is not None else ("en",)
-    of_run = {key: metadata[key] for key in metrics.option_names() if key in metadata and key not in HOW}
-    options = {**wishes.defaults, **of_run, **wishes.options, "languages": languages}
+    options = {**wishes.defaults, **_options_of_run(metadata), **wishes.options, "languages": languages}
     names = metrics.resolve(wishes.metrics or _metrics_of_run(recorded, path) or wishes.default_metrics, languages)
     return TaskTexts(run, task, texts, names, options, facts=facts)
+
+
+def _options_of_run(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of metrics that change scores as a run had them, also those that its environment gave."""
+    section = metadata.get(SECTION)
+    recorded = section.get(METRIC_OPTIONS) if isinstance(section, dict) else None
+    given = {**metadata, **(recorded if isinstance(recorded, dict) else {})}
+    return {key: given[key] for key in metrics.option_names() if given.get(key) is not None and key not in HOW}
 
 
 def _metrics_of_run(recorded: Mapping[str, Mapping[str, Any]], path: Path) -> str:
@@ -188,6 +198,16 @@ def _metrics_of_run(recorded: Mapping[str, Mapping[str, Any]], path: Path) -> st
     if not recorded:
         names = list(next(iter(SampleFile(path))))
     return "+".join(name for name in dict.fromkeys(names) if name in metrics.AVAILABLE)
+
+
+def _from_environment(tasks: Sequence[TaskTexts], wishes: Wishes) -> list[str]:
+    """Name the options that change scores and that neither a run nor the user's command says."""
+    used = {}
+    for task in tasks:
+        said = {*_options_of_run(task_metadata(task.run.content, task.task)), *wishes.options, *HOW}
+        matter = {option for name in task.names for option in metrics.AVAILABLE[name].options} - said
+        used.update({name: value for name, value in wishes.defaults.items() if name in matter})
+    return [f"{name}={value} is taken from the environment, since runs do not say it" for name, value in used.items()]
 
 
 def _without_samples(run: RunFiles, wishes: Wishes) -> list[str]:

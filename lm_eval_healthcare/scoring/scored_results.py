@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.results.results_file import (
+    METRIC_OPTIONS,
     SCORED_FROM,
     SECTION,
     TEXT_OUTPUT,
@@ -196,7 +197,6 @@ def _config(scored: ScoredTask) -> dict[str, Any]:
         ],
         "metadata": {
             **{key: value for key, value in metadata.items() if key not in known},
-            **{key: value for key, value in task.options.items() if key in known and key not in HOW},
             "metrics": "+".join(task.names),
             SECTION: _section(scored, section or {}),
         },
@@ -220,11 +220,22 @@ def _section(scored: ScoredTask, of_run: Mapping[str, Any]) -> dict[str, Any]:
         for cell in scored.cells
     }
     return {
-        **{key: value for key, value in of_run.items() if key != "breakdown"},
+        **{key: value for key, value in of_run.items() if key not in ("breakdown", METRIC_OPTIONS)},
         "signatures": dict(first.signatures),
+        **({METRIC_OPTIONS: options} if (options := _options(task)) else {}),
         "reasons": {**first.reasons, **({CUT_REASONING: cut} if cut else {}), **of_rows},
         "metric_errors": dict(first.errors),
         **({"breakdown": breakdown.table(scored.cells, values)} if scored.cells else {}),
+    }
+
+
+def _options(task: TaskTexts) -> dict[str, str]:
+    """Return the options of metrics that scores depend on, as texts."""
+    words = {True: "yes", False: "no"}  # as JSON may have them
+    return {
+        name: words[value] if isinstance(value, bool) else str(value)
+        for name, value in task.options.items()
+        if name in metrics.option_names() and name not in HOW and value is not None
     }
 
 

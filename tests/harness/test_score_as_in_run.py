@@ -51,10 +51,15 @@ def close(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
-def test_same_numbers_as_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"metrics": "ngram+bert_score", "bert_score_model": str(tiny_bert(tmp_path / "m")), "bert_score_layer": 2}
-    run(tmp_path / "run", **options)
+@pytest.mark.parametrize("where", ["metadata", "environment"])
+def test_same_numbers_as_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    options = {"bert_score_model": str(tiny_bert(tmp_path / "m")), "bert_score_layer": "2", "metrics_long": "windows"}
+    with monkeypatch.context() as environment:
+        for name, value in options.items() if where == "environment" else ():
+            environment.setenv(f"LM_EVAL_HEALTHCARE_{name.upper()}", value)
+        run(tmp_path / "run", metrics="ngram+bert_score", **(options if where == "metadata" else {}))
     monkeypatch.setenv("LM_EVAL_HEALTHCARE_METRICS", "bleu")  # the run's metrics win
+    monkeypatch.setenv("LM_EVAL_HEALTHCARE_BERT_SCORE_LAYER", "1")  # and so do its options
     assert main(["score", str(tmp_path / "run"), "-o", str(tmp_path / "again")]) == 0
     first, second = (
         json.loads(next((tmp_path / name).glob("**/results_*.json")).read_text("utf-8")) for name in ("run", "again")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,41 @@ def test_metrics_that_a_run_left_for_later_are_computed_with_its_models(tmp_path
     (content,), _ = rescored(tmp_path, planned(tmp_path / "a"))
     assert content["configs"]["mine"]["metadata"]["healthcare"]["signatures"]["length"] == "length|layer:7"
     assert "metrics_device" not in content["configs"]["mine"]["metadata"]
+
+
+def test_options_of_the_runs_environment_win_over_its_metadata_and_are_carried_over(
+    tmp_path: Path, length: Length
+) -> None:
+    given = {"bert_score_layer": "3", "metrics_long": "windows", "metrics_batch_tokens": "9"}
+    metadata = {"bert_score_layer": 7, "healthcare": {"metric_options": given}}
+    put(tmp_path / "a", ["four"], configs={"mine": {"metadata": metadata}})
+
+    def options(**wishes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        done = planned(tmp_path / "a", metrics="length", **wishes)
+        (task,) = done.tasks
+        (content,), _ = rescored(tmp_path, done)
+        metadata = content["configs"]["mine"]["metadata"]
+        assert "bert_score_layer" not in metadata  # one place, so that no two can differ
+        return task.options, metadata["healthcare"]["metric_options"]
+
+    kept = {"bert_score_layer": "3", "metrics_long": "windows"}
+    assert options(defaults={"bert_score_layer": "1"}) == ({**kept, "languages": ("en",)}, kept)
+    asked = {**kept, "bert_score_layer": "8"}
+    assert options(options={"bert_score_layer": 8})[1] == asked
+    shutil.rmtree(tmp_path / "a")
+    (tmp_path / "out" / "org__a").rename(tmp_path / "a")  # what was written last, and first: both say their own
+    for file, expected in zip(sorted((tmp_path / "a").glob("results_*")), (kept, asked), strict=True):
+        (task,) = planned(file, metrics="length").tasks
+        assert task.options == {**expected, "languages": ("en",)}
+
+
+def test_what_only_the_environment_says_is_told(tmp_path: Path, length: Length) -> None:
+    put(tmp_path / "a", ["four"])
+    defaults = {"bert_score_layer": "1", "bleurt_model": "x", "metrics_device": "auto"}
+    told = "bert_score_layer=1 is taken from the environment, since runs do not say it"
+    assert planned(tmp_path / "a", metrics="length", defaults=defaults).remarks == [told]
+    assert planned(tmp_path / "a", metrics="length", defaults=defaults, options={"bert_score_layer": 2}).remarks == []
+    assert planned(tmp_path / "a", metrics="bleu", defaults=defaults).remarks == []
 
 
 def test_a_metric_that_cannot_be_computed_is_told_before_anything_is(tmp_path: Path, length: Length) -> None:
