@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from safetensors.numpy import load_file, save_file
 from tiny_encoders import tiny_bert, tiny_rembert, weights
 
 HIDDEN = 32
+SENTENCE = "the patient has mild fever and a dry cough no pain in chest blood pressure is high zzz hyperkalaemia"
+WORDS = SENTENCE.split()
 Arrays = dict[str, np.ndarray]
 
 
@@ -73,6 +76,12 @@ def load(folder: Path) -> Arrays:
     import torch
 
     return {k: v.numpy() for k, v in torch.load(folder / "pytorch_model.bin", weights_only=True).items()}
+
+
+def texts(n: int, seed: int, longest: int = 40) -> list[str]:
+    """Return texts of a few words that the vocabulary knows, and two that it does not."""
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(1, longest))) for _ in range(n)]
 
 
 def one_at_a_time(reference: int, candidate: int, room: int) -> tuple[int, int]:

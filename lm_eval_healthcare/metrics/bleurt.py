@@ -62,14 +62,18 @@ class Bleurt(Metric):
     def missing(self, **options: Any) -> str | None:
         """Return what is lacking: a package, the model, or the device asked for."""
         model, compute = _settings(options)
-        problem = super().missing() or device.absent(compute) or checkpoints.missing(model)
-        if problem is not None or checkpoints.configuration(model) is None:  # it is on the hub
-            return problem
-        try:
-            Checkpoint.of(model).subwords()
-        except ValueError as error:
-            return str(error)
-        return None
+        return super().missing() or device.absent(compute) or bleurt_checkpoint.missing(model)
+
+    def prepare(self, **options: Any) -> None:
+        """Find the checkpoint, downloading it if need be, and look whether it can be scored with.
+
+        Raises:
+            ModelMissing: If it cannot be had.
+            CheckpointError: If it is damaged, or not a BLEURT checkpoint.
+            VocabularyError: If it lacks a usable vocabulary.
+        """
+        model, _ = _settings(options)
+        Checkpoint.of(model).check()
 
     def measure(
         self, names: Sequence[str], predictions: Sequence[str], references: References, **options: Any

@@ -2,7 +2,7 @@
 
 The published PyTorch weights (`lucadiliello/bleurt-*`, `lucadiliello/BLEURT-20*`) are in the layout of bleurt-pytorch
 0.0.1, a package that does not run on transformers 5 and is not needed: its networks are BERT and RemBERT under other
-names. `load` renames the tensors in memory. `convert` writes them once as a plain folder.
+names. `load` renames the tensors in memory (`bleurt_weights`). `convert` writes them once as a plain folder.
 """
 
 from __future__ import annotations
@@ -12,21 +12,18 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.metrics import bleurt_tokens
+from lm_eval_healthcare.metrics import bleurt_tokens, bleurt_weights
 from lm_eval_healthcare.metrics.bleurt_tokens import Subwords, VocabularyError, read_json
+from lm_eval_healthcare.metrics.bleurt_weights import PORT, CheckpointError
 from lm_eval_healthcare.metrics.encoding import checkpoints
 
 if TYPE_CHECKING:
     import torch
 
-_PORT = "bleurt"
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-_BUFFERS = ("position_ids", "token_type_ids")
 _PUBLISHED_LENGTH = re.compile(r"bleurt-(?:tiny|base|large)-(\d+)")
 _SPECIAL_TOKENS = 3
 _SHARED_FIELDS = (
@@ -41,11 +38,8 @@ _SHARED_FIELDS = (
     "layer_norm_eps",
     "pad_token_id",
 )
-_MAX_NAMED = 5
 
-
-class CheckpointError(ValueError):
-    """A folder is not a BLEURT checkpoint; the text says what is wrong and what to do."""
+__all__ = ["Checkpoint", "CheckpointError", "convert", "load", "missing"]
 
 
 @dataclass(frozen=True)
@@ -80,12 +74,7 @@ class Checkpoint:
             ModelMissing: If it cannot be had.
             CheckpointError: If it is not a BLEURT checkpoint.
         """
-        given = Path(os.path.expanduser(model))
-        if (given / "saved_model.pb").is_file() and not (given / "config.json").is_file():
-            raise CheckpointError(
-                f"bleurt_model={model} is in TensorFlow's format, which is not read; give the PyTorch version of the "
-                "same weights, such as lucadiliello/bleurt-base-512 or lucadiliello/BLEURT-20"
-            )
+        _refuse_tensorflow(model)
         return cls.read(checkpoints.locate(model), checkpoints.short_name(model))
 
     @classmethod
@@ -102,7 +91,7 @@ class Checkpoint:
         """
         config = _json(folder / "config.json")
         kind = config.get("model_type")
-        if kind == _PORT:
+        if kind == PORT:
             kind = "bert" if config.get("embedding_size") is None else "rembert"
         if kind not in ("bert", "rembert"):
             raise CheckpointError(
@@ -138,32 +127,40 @@ class Checkpoint:
             )
         return subwords
 
+    def check(self) -> None:
+        """Refuse what could not be scored with; of the weights only names and shapes are read.
+
+        Raises:
+            CheckpointError: See `bleurt_weights.check`.
+            VocabularyError: If the folder lacks a usable vocabulary.
+        """
+        self.subwords()
+        bleurt_weights.check(self.folder, self.kind, self.fields)
+
+
+def missing(model: str) -> str | None:
+    """Return why a model cannot be scored with and what to do, or None if it can or is on the hub.
+
+    Nothing is downloaded, and of weights only names and shapes are read.
+    """
+    try:
+        _refuse_tensorflow(model)
+        problem = checkpoints.missing(model)
+        here = checkpoints.configuration(model) is not None or Path(os.path.expanduser(model)).is_dir()
+        if problem is None and here:
+            Checkpoint.of(model).check()
+    except ValueError as error:
+        return str(error)
+    return problem
+
 
 def load(checkpoint: Checkpoint) -> torch.nn.Module:
     """Return the network of a checkpoint, in float32 on the CPU, ready to score.
 
-    It is a `BertForSequenceClassification` or `RemBertForSequenceClassification` with one output.
-
     Raises:
-        CheckpointError: If a tensor is missing, not expected or of the wrong shape; the text names it.
+        CheckpointError: See `bleurt_weights.load`.
     """
-    import torch
-
-    model = _empty_model(checkpoint)
-    expected = model.state_dict()
-    given = dict(_renamed(checkpoint))
-    _check(checkpoint.folder, {name: tuple(tensor.shape) for name, tensor in expected.items()}, given)
-    weights = {}
-    while given:  # copied, since arithmetic differs in the last digit with where a file's tensors happen to begin
-        name, (_, tensor) = given.popitem()
-        weights[name] = tensor.to(torch.float32, copy=True)
-    model.load_state_dict(weights, strict=True, assign=True)
-    for module in model.modules():
-        for name, buffer in module._buffers.items():
-            if buffer is not None and buffer.is_meta:
-                fresh = torch.arange(buffer.shape[-1]) if name == "position_ids" else torch.zeros(1, dtype=torch.long)
-                module._buffers[name] = fresh.expand(buffer.shape).clone()
-    return model.eval()
+    return bleurt_weights.load(checkpoint.folder, checkpoint.kind, checkpoint.fields)
 
 
 def convert(source: str | os.PathLike[str], target: str | os.PathLike[str], hidden_act: str | None = None) -> Path:
@@ -188,8 +185,6 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str], hidd
         CheckpointError: If it is not a BLEURT checkpoint, or the target holds something.
         VocabularyError: If the source lacks a usable vocabulary.
     """
-    from safetensors.torch import save_file
-
     target = Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CheckpointError(f"{target} is not an empty folder; choose another target, or empty it")
@@ -199,18 +194,34 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str], hidd
     target.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-        save_file(weights, part / "model.safetensors", metadata={"format": "pt"})
-        config = _plain_config(checkpoint) | ({"hidden_act": hidden_act} if hidden_act else {})
-        (part / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        _copy_vocabulary(checkpoint, part)
-        part.chmod(0o755)
+        _write(checkpoint, model, {"hidden_act": hidden_act} if hidden_act else {}, part)
         if target.exists():
             target.rmdir()
         part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return target
+
+
+def _write(checkpoint: Checkpoint, model: torch.nn.Module, changes: dict[str, str], folder: Path) -> None:
+    """Write a checkpoint in the plain layout into a folder."""
+    from safetensors.torch import save_file
+
+    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.dumps(_plain_config(checkpoint) | changes, indent=2, sort_keys=True)
+    (folder / "config.json").write_text(config + "\n", encoding="utf-8")
+    _copy_vocabulary(checkpoint, folder)
+    folder.chmod(0o755)
+
+
+def _refuse_tensorflow(model: str) -> None:
+    given = Path(os.path.expanduser(model))
+    if (given / "saved_model.pb").is_file() and not (given / "config.json").is_file():
+        raise CheckpointError(
+            f"bleurt_model={model} is in TensorFlow's format, which is not read; give the PyTorch version of the "
+            "same weights, such as lucadiliello/bleurt-base-512 or lucadiliello/BLEURT-20"
+        )
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -227,92 +238,9 @@ def _max_length(folder: Path, name: str, config: dict[str, Any]) -> int:
         candidates.append(int(published[1]))
     if (folder / "tokenizer_config.json").is_file():
         candidates.append(_json(folder / "tokenizer_config.json").get("model_max_length"))
-    positions = int(config.get("max_position_embeddings", 512))
+    positions = int(config.get("max_position_embeddings") or 512)
     stated = next((value for value in candidates if isinstance(value, int) and value > 0), positions)
     return min(stated, positions)
-
-
-def _empty_model(checkpoint: Checkpoint) -> torch.nn.Module:
-    """Return the network without memory for its weights."""
-    import torch
-    import transformers
-
-    config_class, model_class = {
-        "bert": (transformers.BertConfig, transformers.BertForSequenceClassification),
-        "rembert": (transformers.RemBertConfig, transformers.RemBertForSequenceClassification),
-    }[checkpoint.kind]
-    with torch.device("meta"):
-        return model_class(config_class(**checkpoint.fields, num_labels=1))
-
-
-def _renamed(checkpoint: Checkpoint) -> Iterator[tuple[str, tuple[str, torch.Tensor]]]:
-    """Yield the tensors of a checkpoint by the name that transformers gives them, with the name they had."""
-    for name, tensor in _tensors(checkpoint.folder):
-        if name.rpartition(".")[2] in _BUFFERS:
-            continue
-        plain = re.sub(rf"^{_PORT}\.", f"{checkpoint.kind}.", name)
-        plain = plain.replace(".encoder.embedding_projection.", ".encoder.embedding_hidden_mapping_in.")
-        yield plain, (name, tensor)
-
-
-def _tensors(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors of a folder's weights, in one file or in several."""
-    for name in _WEIGHTS:
-        index = folder / f"{name}.index.json"
-        if (folder / name).is_file():
-            yield from _read_weights(folder / name)
-            return
-        if index.is_file():
-            shards = _json(index).get("weight_map", {}).values()
-            for shard in sorted({PurePosixPath(str(shard)).name for shard in shards}):
-                if not (folder / shard).is_file():
-                    raise CheckpointError(f"{folder} lacks {shard}, which {index.name} names; fetch it again")
-                yield from _read_weights(folder / shard)
-            return
-    raise CheckpointError(f"{folder} holds no weights ({' or '.join(_WEIGHTS)}); fetch the checkpoint again")
-
-
-def _read_weights(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    import pickle
-
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        if path.suffix == ".safetensors":
-            yield from load_file(path).items()
-        else:
-            yield from torch.load(path, map_location="cpu", weights_only=True).items()
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, AttributeError, OSError) as error:
-        first = str(error).strip().splitlines()
-        raise CheckpointError(
-            f"{path} cannot be read as weights ({type(error).__name__}: {first[0] if first else 'no detail'}); "
-            "fetch it again, or save it as safetensors"
-        ) from None
-
-
-def _check(folder: Path, expected: dict[str, tuple[int, ...]], given: dict[str, tuple[str, torch.Tensor]]) -> None:
-    """Refuse weights that are not exactly those of the network."""
-    shapes = {name: tuple(tensor.shape) for name, (_, tensor) in given.items()}
-    problems = [f"lacks {_some(sorted(expected.keys() - given.keys()))}"] if expected.keys() - given.keys() else []
-    if given.keys() - expected.keys():
-        problems.append(f"has {_some(sorted(given[name][0] for name in given.keys() - expected.keys()))} too many")
-    problems += [
-        f"has {given[name][0]} of shape {shapes[name]} where {shape} is expected"
-        for name, shape in expected.items()
-        if name in shapes and shapes[name] != shape
-    ][:_MAX_NAMED]
-    if problems:
-        raise CheckpointError(
-            f"bleurt_model={folder} does not fit its config.json: it {'; it '.join(problems)}. A BLEURT checkpoint is "
-            "a BERT or RemBERT encoder with a pooler and a linear layer with one output; fetch it again"
-        )
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _plain_config(checkpoint: Checkpoint) -> dict[str, Any]:

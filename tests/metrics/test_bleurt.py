@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,15 @@ import numpy as np
 import pytest
 
 import tiny_bleurt as tiny
-from lm_eval_healthcare import metrics
 from lm_eval_healthcare.metrics import bleurt
-from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint, CheckpointError, convert
-from lm_eval_healthcare.metrics.encoding import batches
+from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint, convert
+from tiny_bleurt import WORDS, texts
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 KINDS = ("bert", "rembert")
 METRIC = bleurt.Bleurt()
-SENTENCE = "the patient has mild fever and a dry cough no pain in chest blood pressure is high zzz hyperkalaemia"
-WORDS = SENTENCE.split()
 Models = dict[str, str]
 
 
@@ -36,22 +32,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     bleurt.release()
 
 
-def texts(n: int, seed: int, longest: int = 40) -> list[str]:
-    rng = random.Random(seed)
-    return [" ".join(rng.choices(WORDS, k=rng.randint(1, longest))) for _ in range(n)]
-
-
 def score(predictions: list[str], references: Any, model: str, **options: Any) -> np.ndarray:
     return METRIC.score(predictions, references, bleurt_model=model, metrics_device="cpu", **options)
-
-
-def test_damaged_weights_are_an_error_and_no_score(tmp_path: Path) -> None:
-    folder = tiny.tiny_bleurt(tmp_path)
-    arrays = tiny.load(folder)
-    arrays["classifier.bias"][:] = np.nan
-    tiny.save(folder, arrays, "bin")
-    with pytest.raises(CheckpointError, match="not finite: its weights are damaged"):
-        score(["fever"], ["cough"], str(folder))
 
 
 def by_the_network(model: str, reference: str, prediction: str) -> float:
@@ -246,90 +228,6 @@ def test_a_text_without_subwords_is_an_empty_segment(models: Models) -> None:
     assert score(["\ufffd"], ["fever"], models["bert"])[0] == pytest.approx(expected, abs=2e-6)
 
 
-def test_equal_documents_are_computed_once(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    original = bleurt._Scorer.__call__
-
-    def counting(self: Any, pairs: Any) -> Any:
-        seen.extend(pairs)
-        return original(self, pairs)
-
-    monkeypatch.setattr(bleurt._Scorer, "__call__", counting)
-    scores = score(["mild fever"] * 10_000, [["fever", "fever", "cough"]] * 10_000, models["bert"])
-    assert len(seen) == 2
-    assert np.ptp(scores) == 0
-
-
-def test_documents_are_reported_as_they_are_complete(models: Models) -> None:
-    predictions, references = [*texts(5, seed=13), "fever"], [texts(2, seed=30 + row) for row in range(6)]
-    predictions[5], references[5] = predictions[0], references[0]
-    told = []
-    measured = METRIC.measure(
-        ["bleurt"],
-        predictions,
-        references,
-        bleurt_model=models["bert"],
-        report=lambda *what: told.append(what),
-        metrics_batch_tokens=1,
-    )
-    assert [name for name, *_ in told] == ["bleurt"] * 6
-    assert {row: (value, cut) for _, row, value, cut in told} == {
-        row: (measured.scores["bleurt"][row], measured.truncated["bleurt"][row]) for row in range(6)
-    }
-
-
-def test_a_run_that_dies_has_reported_what_it_knew(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    original = bleurt._Scorer.__call__
-
-    def dying(self: Any, pairs: Any) -> Any:
-        calls.append(len(pairs))
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return original(self, pairs)
-
-    monkeypatch.setattr(bleurt._Scorer, "__call__", dying)
-    told = []
-    with pytest.raises(KeyboardInterrupt):
-        score(
-            texts(8, seed=14), texts(8, seed=15), models["bert"],
-            metrics_batch_tokens=1, report=lambda *what: told.append(what),
-        )  # fmt: skip
-    assert len(told) == 3
-
-
-def test_out_of_memory_halves_the_batch(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    predictions, references = texts(12, seed=16, longest=20), texts(12, seed=17, longest=20)
-    expected = score(predictions, references, models["bert"])
-    original = bleurt._Scorer.__call__
-
-    def small(self: Any, pairs: Any) -> Any:
-        if len(pairs) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return original(self, pairs)
-
-    monkeypatch.setattr(bleurt._Scorer, "__call__", small)
-    np.testing.assert_allclose(score(predictions, references, models["bert"]), expected, atol=1e-6)
-    monkeypatch.setattr(bleurt._Scorer, "__call__", lambda self, pairs: small(self, [*pairs] * 3))
-    with pytest.raises(batches.DoesNotFit, match="metrics_dtype=bfloat16"):
-        score(predictions, references, models["bert"])
-
-
-def test_nothing_to_score() -> None:
-    measured = METRIC.measure(["bleurt"], [], [], bleurt_model="/no/such/folder")
-    assert measured.scores["bleurt"].shape == measured.truncated["bleurt"].shape == (0,)
-
-
-def test_through_the_suite(models: Models) -> None:
-    found = metrics.score(
-        ["mild fever", "", None, "cough"], ["fever", "fever", "", None], "bleurt", bleurt_model=models["bert"]
-    )
-    scores = found["bleurt"]
-    assert scores[0] == score(["mild fever"], ["fever"], models["bert"])[0]
-    assert scores[1] == 0.0
-    assert np.isnan(scores[2:]).all()
-
-
 def test_the_model_depends_on_the_language() -> None:
     for languages in (None, ("en",), ("en-GB", "eng"), "en", ["English"]):
         assert "model:bleurt-base-512@" in METRIC.signature(languages=languages)
@@ -351,29 +249,6 @@ def test_signature_names_the_files_and_not_the_machine(models: Models, tmp_path:
     arrays["classifier.bias"] += 1
     tiny.save(tmp_path / "bert", arrays, "bin")
     assert METRIC.signature(bleurt_model=str(tmp_path / "bert")) != given
-
-
-def test_weights_that_change_on_disk_are_loaded_again(tmp_path: Path) -> None:
-    folder = tiny.tiny_bleurt(tmp_path)
-    before = score(["fever"], ["cough"], str(folder))[0]
-    arrays = tiny.load(folder)
-    arrays["classifier.bias"] += 1
-    tiny.save(folder, arrays, "bin")
-    assert score(["fever"], ["cough"], str(folder))[0] == pytest.approx(before + 1, abs=1e-5)
-
-
-def test_what_is_missing_is_told_before_the_run(models: Models, tmp_path: Path) -> None:
-    assert METRIC.missing(bleurt_model=models["rembert"]) is None
-    assert "lucadiliello/bleurt-base-512" in str(METRIC.missing())
-    assert "lucadiliello/BLEURT-20" in str(METRIC.missing(languages=("es",)))
-    assert "there is no config.json" in str(METRIC.missing(bleurt_model=str(tmp_path)))
-    folder = tiny.tiny_bleurt(tmp_path / "x", "rembert")
-    (folder / "spm.model").rename(folder / "tokenizer.json")
-    assert "no SentencePiece model" in str(METRIC.missing(bleurt_model=str(folder)))
-    with pytest.raises(ValueError, match="metrics_dtype=int8"):
-        METRIC.missing(metrics_dtype="int8")
-    with pytest.raises(ValueError, match="bleurt_model= is empty"):
-        METRIC.missing(bleurt_model=" ")
 
 
 @pytest.mark.parametrize("hidden_act", ["gelu", "gelu_pytorch_tanh"])
