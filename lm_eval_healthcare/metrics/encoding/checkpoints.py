@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_healthcare.metrics.encoding.fingerprints import fingerprint_of
+from lm_eval_healthcare.metrics.encoding.machine import first_line, hub_cache, is_lfs_pointer, offline
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,6 @@ _TOKENIZER_FILES = (
     "merges.txt",
 )
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-_LFS = b"version https://git-lfs"
 
 
 class ModelMissing(ValueError):
@@ -59,16 +59,14 @@ def locate(model: str, needs: Sequence[str] = ("config.json",)) -> Path:
     if found is not None:
         return found
     name, revision = parse(model)
-    if _folder(model) is not None or not _is_hub_name(name) or _offline():
+    if _folder(model) is not None or not _is_hub_name(name) or offline():
         raise ModelMissing(problem)
     try:
         return _download(name, revision, needs)
     except ModelMissing:
         raise
     except Exception as error:  # of the network, the hub, the disk
-        raise ModelMissing(
-            f"{problem} Downloading it failed ({type(error).__name__}: {_first_line(error)})."
-        ) from error
+        raise ModelMissing(f"{problem} Downloading it failed ({type(error).__name__}: {first_line(error)}).") from error
 
 
 def missing(model: str, needs: Sequence[str] = ("config.json",)) -> str | None:
@@ -77,14 +75,14 @@ def missing(model: str, needs: Sequence[str] = ("config.json",)) -> str | None:
     name, revision = parse(model)
     if found is not None:
         return None
-    if _folder(model) is not None or not _is_hub_name(name) or _offline():
+    if _folder(model) is not None or not _is_hub_name(name) or offline():
         return problem
     try:
         _wanted(_files_on_hub(name, revision), needs, name)
     except ModelMissing as error:
         return str(error)
     except Exception as error:
-        return f"{problem} The hub could not be asked ({type(error).__name__}: {_first_line(error)})."
+        return f"{problem} The hub could not be asked ({type(error).__name__}: {first_line(error)})."
     return None
 
 
@@ -160,9 +158,9 @@ def _find(model: str, needs: Sequence[str]) -> tuple[Path | None, str]:
             if not problem:
                 return cached, ""
             lacking = f", incomplete in {cached}: {problem}"
-    offline = " This process must not use the network (HF_HUB_OFFLINE)." if _offline() else ""
-    where = f"looked for a folder of that name and in the hub's cache {_cache_folder()}"
-    return None, f"model {model!r} is not on this machine ({where}{lacking}).{offline} {_remedy(name)}"
+    forbidden = " This process must not use the network (HF_HUB_OFFLINE)." if offline() else ""
+    where = f"looked for a folder of that name and in the hub's cache {hub_cache()}"
+    return None, f"model {model!r} is not on this machine ({where}{lacking}).{forbidden} {_remedy(name)}"
 
 
 def _is_hub_name(name: str) -> bool:
@@ -194,7 +192,7 @@ def _lacking(folder: Path, needs: Sequence[str]) -> str:
     if not any(_is_vocabulary(path.name) for path in folder.iterdir()):
         return f"there is no tokenizer ({', '.join(_VOCABULARIES)} or *.model)"
     for path in weight_files(folder):
-        if path.stat().st_size < 1024 and path.read_bytes().startswith(_LFS):
+        if is_lfs_pointer(path):
             return f"{path.name} is only a pointer of Git LFS; fetch the file itself (git lfs pull)"
     return ""
 
@@ -218,21 +216,10 @@ def _shards(index: Path) -> list[str]:
         return []
 
 
-def _offline() -> bool:
-    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-    return any(os.environ.get(name, "").strip().upper() in ("1", "ON", "YES", "TRUE") for name in names)
-
-
-def _cache_folder() -> Path:
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HUB_CACHE)
-
-
 def _cached(name: str, revision: str | None) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(name, "config.json", cache_dir=_cache_folder(), revision=revision)
+    found = try_to_load_from_cache(name, "config.json", cache_dir=hub_cache(), revision=revision)
     return Path(found).parent if isinstance(found, str) else None
 
 
@@ -275,15 +262,9 @@ def _download(name: str, revision: str | None, needs: Sequence[str]) -> Path:
     wanted = _wanted(_files_on_hub(name, revision), needs, name)
     logger.info("downloading model %s from the hub: %s", name, ", ".join(wanted))
     folder = Path(
-        snapshot_download(
-            name, revision=revision, allow_patterns=wanted, cache_dir=_cache_folder(), etag_timeout=_PATIENCE
-        )
+        snapshot_download(name, revision=revision, allow_patterns=wanted, cache_dir=hub_cache(), etag_timeout=_PATIENCE)
     )
     lacking = _lacking(folder, needs)
     if lacking:
         raise ModelMissing(f"model {name!r}: downloaded to {folder}, but {lacking}. {_remedy(name)}")
     return folder
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or "no message").splitlines()[0]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lm_eval_healthcare.metrics.encoding import device as devices
+from lm_eval_healthcare.metrics.encoding.precision import full_precision
 from lm_eval_healthcare.metrics.encoding.tokens import TextTokenizer, Tokens
 from lm_eval_healthcare.metrics.encoding.warm import Warm
 from lm_eval_healthcare.metrics.settings import Compute
@@ -89,14 +90,14 @@ class Encoder:
         if self.device != "cpu":
             return
         size = sum(parameter.numel() * parameter.element_size() for parameter in self._model.parameters())
-        self.move(devices.choose(self.compute, size + self._bytes_of_batch()))
+        devices.place(self.compute, size + self._bytes_of_batch(), self.move)
 
     def move(self, device: str) -> None:
-        """Go to a device."""
+        """Go to a device, also with what an earlier move that failed has left elsewhere."""
         if device != self.device:
             self.kept.clear()
-            self._model.to(device)
-            self.device = device
+        self._model.to(device)
+        self.device = device
 
     def tokenize(self, texts: Sequence[str], long: str = "truncate") -> list[Tokens]:
         """Return the tokens of each text: cut to `limit`, or with `long="windows"` to that of `MOST_WINDOWS` parts."""
@@ -150,7 +151,7 @@ class Encoder:
         for row, one in enumerate(batch):
             ids[row, : len(one)] = one
             mask[row, : len(one)] = 1
-        with torch.inference_mode(), _full_precision(self.device):
+        with torch.inference_mode(), full_precision(self.device):
             on_device = torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)
             start = time.perf_counter()
             hidden = self._forward(*on_device, layers)
@@ -243,19 +244,14 @@ def load(folder: Path, compute: Compute, depth: int | None = None) -> Encoder:
     def deep_enough(encoder: Encoder) -> bool:
         return encoder.depth >= (encoder.n_layers if depth is None else min(depth, encoder.n_layers))
 
-    encoder = _warm.get(
-        (folder.resolve(), compute.device, compute.dtype), lambda: Encoder(folder, compute, depth), deep_enough
-    )
-    encoder.settle()
+    key = (folder.resolve(), compute.device, compute.dtype)
+    encoder = _warm.get(key, lambda: Encoder(folder, compute, depth), deep_enough)
+    try:
+        encoder.settle()
+    except BaseException:
+        _warm.forget(key)  # who knows where its weights are
+        raise
     return encoder
-
-
-def release() -> None:
-    """Let the warm encoders go and give their memory back."""
-    from lm_eval_healthcare.metrics.encoding.batches import free_memory
-
-    _warm.clear()
-    free_memory()
 
 
 def count_layers(configuration: Mapping[str, Any]) -> int | None:
@@ -324,19 +320,3 @@ def _quiet_transformers() -> Iterator[None]:
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()
-
-
-@contextlib.contextmanager
-def _full_precision(device: str) -> Iterator[None]:
-    """Multiply float32 as float32, whatever the evaluated model has set for this process's GPU."""
-    if device == "cpu":
-        yield
-        return
-    import torch
-
-    allowed = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = allowed

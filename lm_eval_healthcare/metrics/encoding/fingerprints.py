@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from lm_eval_healthcare.metrics.encoding.machine import cache_folder as cache_folder  # known here too
+
 _DIGITS = 12
 _known: dict[str, str] = {}
 
@@ -35,12 +37,6 @@ def sha256_of(path: Path) -> str:
         if facts.st_size > 1 << 20:
             _remember(key)
     return _known[key]
-
-
-def cache_folder() -> Path:
-    """Return the folder below which this package may keep what it can make again."""
-    base = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "lm_eval_healthcare"
 
 
 def _file() -> Path:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
+
+from lm_eval_healthcare.metrics.encoding.batches import free_memory
 
 Model = TypeVar("Model")
+_everywhere: WeakSet[Warm[Any]] = WeakSet()
 
 
 class Warm(Generic[Model]):
@@ -16,6 +20,7 @@ class Warm(Generic[Model]):
         """Start empty."""
         self._capacity = capacity
         self._models: OrderedDict[Hashable, Model] = OrderedDict()
+        _everywhere.add(self)
 
     def get(
         self, key: Hashable, load: Callable[[], Model], good: Callable[[Model], bool] = lambda model: True
@@ -30,6 +35,17 @@ class Warm(Generic[Model]):
         self._models[key] = load()
         return self._models[key]
 
+    def forget(self, key: Hashable) -> None:
+        """Let a model go, if it is there."""
+        self._models.pop(key, None)
+
     def clear(self) -> None:
         """Let all models go."""
         self._models.clear()
+
+
+def release_all() -> None:
+    """Let the warm models of all metrics go, with the vectors that encoders keep, and give their memory back."""
+    for warm in list(_everywhere):
+        warm.clear()
+    free_memory()

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -81,6 +83,71 @@ def test_a_gpu_asked_for_by_name_must_be_there_and_have_room(gpus: Callable[...,
         device.choose(Compute(device="cuda:2"), GIB)
     with pytest.raises(device.DeviceUnavailable, match=r"metrics_device=cuda:0: GPU 0 has 1.0 GiB free, .*auto or cpu"):
         device.choose(Compute(device="cuda:0"), 2 * GIB)
+
+
+def refuse(error: Exception) -> Callable[..., Any]:
+    def fail(*args: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def test_a_gpu_that_cannot_be_asked_has_no_room(
+    gpus: Callable[..., None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpus(0, 70)
+    monkeypatch.setattr(torch.cuda, "current_device", refuse(RuntimeError("CUDA error: busy\nmore lines")))
+    free = torch.cuda.mem_get_info
+
+    def ask(index: int) -> Any:
+        return refuse(torch.OutOfMemoryError("CUDA out of memory"))() if index == 0 else free(index)
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", ask)
+    assert device.choose(Compute(device="auto"), GIB) == "cuda:1"
+    monkeypatch.setattr(torch.cuda, "mem_get_info", refuse(RuntimeError("CUDA error: busy\nmore lines")))
+    with caplog.at_level(logging.WARNING):
+        assert [device.choose(Compute(device="auto"), n * GIB) for n in (1, 2)] == ["cpu"] * 2
+    [record] = caplog.records
+    assert "GPU 0 cannot be asked for its free memory (CUDA error: busy), GPU 1 cannot" in record.getMessage()
+    with pytest.raises(device.DeviceUnavailable, match=r"metrics_device=cuda:1: GPU 1 cannot be asked .*busy\), the"):
+        device.choose(Compute(device="cuda:1"), GIB)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried"), "GPU 0 is out of memory while the metric's model was"),
+        (RuntimeError("CUDA error: launch failure\nx"), r"GPU 0 failed \(CUDA error: launch failure\) while the"),
+    ],
+)
+def test_a_gpu_that_fails_while_the_weights_arrive(
+    error: Exception, told: str, gpus: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    gpus(70)
+    moves: list[str] = []
+
+    def move(where: str) -> str:
+        moves.append(where)
+        if where != "cpu":
+            raise error
+        return f"model on {where}"
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert device.place(Compute(device="auto"), GIB, move) == ("cpu", "model on cpu")
+    assert moves == ["cuda:0", "cpu"] * 2
+    assert len(caplog.records) == 1
+    assert re.match(told, caplog.records[0].getMessage())
+    with pytest.raises(device.DeviceUnavailable, match=rf"^metrics_device=cuda: {told}.*Use metrics_device=auto or"):
+        device.place(Compute(device="cuda"), GIB, move)
+    assert moves[-1] == "cpu"
+
+
+def test_a_model_is_put_where_there_is_room(gpus: Callable[..., None]) -> None:
+    gpus(70)
+    assert device.place(Compute(), GIB, lambda where: [where]) == ("cuda:0", ["cuda:0"])
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        device.place(Compute(device="cpu"), GIB, refuse(RuntimeError("size mismatch")))
 
 
 def test_batches_fit_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

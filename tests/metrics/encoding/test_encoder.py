@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lm_eval_healthcare.metrics.encoding import device, encoder
-from lm_eval_healthcare.metrics.encoding.encoder import Encoder, count_layers, load, release
+from lm_eval_healthcare.metrics.encoding import device, encoder, release_all
+from lm_eval_healthcare.metrics.encoding.encoder import Encoder, count_layers, load
 from lm_eval_healthcare.metrics.settings import Compute
 from tiny_encoders import TINY, minilm, tiny_bert, tiny_roberta
 
@@ -186,7 +186,7 @@ def test_encoders_stay_warm(tiny: Callable[[str], Path]) -> None:
     load(tiny("rembert"), CPU)
     again = load(tiny("bert"), CPU)
     assert again is not deeper
-    release()
+    release_all()
     assert load(tiny("bert"), CPU) is not again
 
 
@@ -203,6 +203,32 @@ def test_an_encoder_that_had_no_room_on_the_gpu_asks_again(
     assert 16384 * 32 * 4 * 12 < asked[0] < 16384 * 32 * 4 * 12 + 1_000_000
     assert load(tiny("bert"), auto) is found
     assert len(asked) == 1
+
+
+def test_a_move_that_fails_half_way_is_taken_back(tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "choose", lambda compute, needed: "cpu")
+    auto, named = (load(tiny("bert"), Compute(device=asked)) for asked in ("auto", "cuda"))
+    moves: list[str] = []
+
+    def full(where: str) -> None:
+        moves.append(where)
+        if where in broken:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    for found in (auto, named):
+        monkeypatch.setattr(found._model, "to", full)
+    monkeypatch.setattr(device, "choose", lambda compute, needed: "cuda:0")
+    broken = {"cuda:0"}
+    assert load(tiny("bert"), auto.compute) is auto
+    with pytest.raises(device.DeviceUnavailable, match="GPU 0 is out of memory"):
+        load(tiny("bert"), named.compute)
+    assert moves == ["cuda:0", "cpu"] * 2
+    assert auto.device == named.device == "cpu"
+    broken = {"cuda:0", "cpu"}
+    with pytest.raises(torch.OutOfMemoryError):
+        load(tiny("bert"), auto.compute)
+    monkeypatch.setattr(device, "choose", lambda compute, needed: "cpu")
+    assert load(tiny("bert"), auto.compute) is not auto  # half of that one may be on the GPU
 
 
 def test_weights_that_are_missing_are_told(tmp_path: Path) -> None:
