@@ -16,6 +16,7 @@ from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint, CheckpointE
 from lm_eval_healthcare.metrics.bleurt_tokens import Ids, Subwords
 from lm_eval_healthcare.metrics.encoding import batches, checkpoints, device
 from lm_eval_healthcare.metrics.encoding.warm import Warm
+from lm_eval_healthcare.metrics.pairs import is_blank
 from lm_eval_healthcare.metrics.settings import Compute
 
 if TYPE_CHECKING:
@@ -37,8 +38,11 @@ class Bleurt(Metric):
 
     for its output h at `[CLS]`. The order matters. There are no bounds: bleurt-base-512, the checkpoint of the
     published tasks and the default for English, is not calibrated, and negative scores are normal; BLEURT-20, the
-    default for other languages, gives roughly 0 to 1. Scores of different checkpoints are not comparable. A blank
-    prediction gets 0, as with every similarity here; with bleurt-base-512 a poor answer may get less than that.
+    default for other languages, gives roughly 0 to 1. Scores of different checkpoints are not comparable.
+
+    A blank prediction gets min(0, score) of a prediction without any subword: 0, as with every similarity here, would
+    beat most answers with bleurt-base-512, and no blank prediction should gain from a checkpoint that rates one above
+    0. A visible text without subwords, such as a lone U+FFFD, has the network's score as it is.
 
     Texts are cut into subwords and truncated as Google's own code does it (`bleurt_tokens`). With
     `metrics_long=windows` nothing is truncated: both texts are cut into the same number of consecutive parts, as few as
@@ -75,6 +79,10 @@ class Bleurt(Metric):
         model, _ = _settings(options)
         Checkpoint.of(model).check()
 
+    def blank(self, **options: Any) -> float | None:
+        """Return None: the network is asked about an empty text."""
+        return None
+
     def measure(
         self, names: Sequence[str], predictions: Sequence[str], references: References, **options: Any
     ) -> Measured:
@@ -104,7 +112,7 @@ class Bleurt(Metric):
             **compute.signature_fields(),
             refs="best",
             scale="unbounded",
-            blank="0",
+            blank="network-or-0",
         )
 
 
@@ -210,6 +218,7 @@ class _Documents:
         self._pair_of_part: list[int] = []
         self._first_part: list[int] = [0]
         self._rows: list[list[int]] = []
+        self._is_blank: list[bool] = []
         self._best = np.full(n, -np.inf)
         self._pairs_left = np.zeros(n, dtype=np.int64)
 
@@ -226,6 +235,7 @@ class _Documents:
         documents = cls(len(predictions), report)
         rows_of: dict[tuple[str, str], list[int]] = {}
         for row, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
+            prediction = "" if is_blank(prediction) else prediction
             for text in dict.fromkeys(texts):
                 rows_of.setdefault((text, prediction), []).append(row)
         ids: dict[str, Ids] = {}
@@ -234,6 +244,7 @@ class _Documents:
                 if text not in ids:
                     ids[text] = scorer.subwords.ids(text)
             reference, candidate = (ids[text] for text in pair)
+            documents._is_blank.append(pair[1] == "")
             documents._add(rows, reference, candidate, scorer.checkpoint.room, long)
         return documents
 
@@ -270,6 +281,7 @@ class _Documents:
     def _settle(self, pair: int, outputs: NDArray[np.float64]) -> None:
         """Give a pair's score to its documents."""
         value = outputs[self._first_part[pair] : self._first_part[pair + 1]].mean()
+        value = min(0.0, value) if self._is_blank[pair] else value
         for row in self._rows[pair]:
             self._best[row] = max(self._best[row], value)
             self._pairs_left[row] -= 1

@@ -241,7 +241,7 @@ def test_signature_names_the_files_and_not_the_machine(models: Models, tmp_path:
     fingerprint = given.partition("model:bert@")[2].partition("|")[0]
     assert given == (
         f"bleurt|impl:lm_eval_healthcare-1|ref:bleurt-pytorch-0.0.1|model:bert@{fingerprint}|dtype:float32|"
-        "long:truncate|refs:best|scale:unbounded|blank:0"
+        "long:truncate|refs:best|scale:unbounded|blank:network-or-0"
     )
     assert len(fingerprint) == 12
     assert METRIC.signature(bleurt_model=str(tiny.tiny_bleurt(tmp_path / "bert"))) == given

@@ -12,7 +12,7 @@ import pytest
 import tiny_bleurt as tiny
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.metrics import bleurt
-from lm_eval_healthcare.metrics.bleurt_checkpoint import CheckpointError
+from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint, CheckpointError
 from lm_eval_healthcare.metrics.encoding import batches
 from tiny_bleurt import texts
 
@@ -122,9 +122,74 @@ def test_through_the_suite(models: Models) -> None:
         ["mild fever", "", None, "cough"], ["fever", "fever", "", None], "bleurt", bleurt_model=models["bert"]
     )
     scores = found["bleurt"]
-    assert scores[0] == score(["mild fever"], ["fever"], models["bert"])[0]
-    assert scores[1] == 0.0
+    alone = [score([text], ["fever"], models["bert"])[0] for text in ("mild fever", "")]
+    np.testing.assert_allclose(scores[:2], alone, atol=1e-6)
     assert np.isnan(scores[2:]).all()
+
+
+def by_the_network(folder: Path, reference: str) -> float:
+    """The network's output for a reference and a prediction of no subwords: `[CLS] reference [SEP] [SEP]`."""
+    subwords = Checkpoint.read(folder).subwords()
+    ids = [subwords.cls, *subwords.ids(reference).tolist(), subwords.sep, subwords.sep]
+    return tiny.network(tiny.load(folder), np.array(ids), np.array([0] * (len(ids) - 1) + [1]))
+
+
+def shifted(folder: Path, shift: float) -> Path:
+    """Write a checkpoint whose scores are all higher by a number."""
+    arrays = tiny.load(tiny.tiny_bleurt(folder))
+    arrays["classifier.bias"] += shift
+    tiny.save(folder, arrays, "bin")
+    return folder
+
+
+BLANK = ["", " ", "\n\t", "\u200b", None]
+
+
+def test_a_blank_prediction_is_not_above_answers_whose_scores_are_negative(tmp_path: Path) -> None:
+    folder = shifted(tmp_path, -10)
+    references = [["dry cough", "mild fever"], "no pain in chest", "fever", "cough", "high blood pressure"]
+    options = {"bleurt_model": str(folder), "metrics_device": "cpu"}
+    scores = metrics.score(BLANK, references, "bleurt", **options)["bleurt"]
+    expected = [
+        max(by_the_network(folder, text) for text in ([texts] if isinstance(texts, str) else texts))
+        for texts in references
+    ]
+    np.testing.assert_allclose(scores, expected, atol=2e-6)
+    answers = metrics.score(texts(5, seed=40), references, "bleurt", **options)["bleurt"]
+    assert max(*scores, *answers) < -3  # 0 would have been the best of all
+    np.testing.assert_array_equal(METRIC.score(BLANK[:4], references[:4], **options), scores[:4])
+
+
+def test_a_blank_prediction_gains_nothing_from_scores_above_0(tmp_path: Path) -> None:
+    folder = shifted(tmp_path, 10)
+    told: list[Any] = []
+    options = {"bleurt_model": str(folder), "metrics_device": "cpu"}
+    found = metrics.measure(
+        ["", "\ufffd", "fever"],
+        ["fever", "fever", "fever " * 80],
+        "bleurt",
+        report=lambda *f: told.append(f),
+        **options,
+    )
+    scores = found.scores["bleurt"]
+    assert scores[0] == 0.0
+    # Visible, but nothing to the tokenizer: what the network says, as in the original.
+    assert scores[1] == pytest.approx(by_the_network(folder, "fever"), abs=2e-6)
+    assert scores[1] > 3
+    assert sorted(told) == [("bleurt", row, scores[row], row == 2) for row in range(3)]
+    assert "|blank:network-or-0" in METRIC.signature(**options)
+
+
+@pytest.mark.parametrize("long", ["truncate", "windows"])
+def test_a_blank_prediction_for_a_long_reference(tmp_path: Path, long: str) -> None:
+    """100 one-piece words where 61 fit: the first 61, or the mean over the halves."""
+    folder = shifted(tmp_path, -10)
+    words = ["fever", "cough", "blood", "pain"] * 25
+    parts = [words[:61]] if long == "truncate" else [words[:50], words[50:]]
+    measured = METRIC.measure(["bleurt"], [""], [" ".join(words)], bleurt_model=str(folder), metrics_long=long)
+    expected = np.mean([by_the_network(folder, " ".join(part)) for part in parts])
+    assert measured.scores["bleurt"][0] == pytest.approx(expected, abs=2e-6)
+    assert measured.truncated["bleurt"].tolist() == [long == "truncate"]
 
 
 def test_weights_that_change_on_disk_are_loaded_again(tmp_path: Path) -> None:
