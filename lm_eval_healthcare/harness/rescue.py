@@ -82,6 +82,7 @@ class Run:
         self.name: str = from_first(name, world_size)
         self.owed: Counter[str] = Counter()
         self.saved: set[str] = set()
+        self.scored: set[str] = set()
         self.folders: dict[str, Path] = {}  # where each task's answers lie
         self._tasks: list[weakref.ref[HealthcareTask]] = []
 
@@ -97,6 +98,11 @@ class Run:
             return False
         begun = any(instance.resps for other in others for instance in other.instances or [])
         return not self.saved and not begun and all(other.task_name != task.task_name for other in others)
+
+    def finish(self, task: HealthcareTask) -> bool:
+        """Take note that a task is scored, and say whether it was the last."""
+        self.scored.add(task.task_name)
+        return self.scored >= {other.task_name for other in self.tasks}
 
     def add(self, task: HealthcareTask) -> None:
         """Take a task in, and watch the answers to its requests."""
@@ -160,9 +166,15 @@ def save_answered(run: Run | None) -> None:
 
 
 def discard(run: Run | None, task: HealthcareTask) -> None:
-    """Delete the saved answers of a task whose texts are not kept, once they are scored."""
+    """Delete the saved answers of a task whose texts are not kept, once they are scored with every metric."""
     folder = run.folders.get(task.task_name) if run is not None else None
     if folder is None or task.replaying:
+        return
+    if not task.scores_are_complete:
+        logger.warning(
+            "%s: its saved answers hold texts of credentialed data and are kept, readable by you alone, since not all "
+            "metrics have been computed; delete %s once they are", task.task_name, folder,
+        )  # fmt: skip
         return
     try:
         answers_file(folder, task.task_name, task.rank).unlink(missing_ok=True)

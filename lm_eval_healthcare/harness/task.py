@@ -18,6 +18,7 @@ from lm_eval_healthcare.harness.options import OptionError, Options, task_option
 from lm_eval_healthcare.harness.prompts import apply_prompt, own_keys
 from lm_eval_healthcare.harness.ranks import gather
 from lm_eval_healthcare.harness.rows import answer_key, as_dataset, by_document
+from lm_eval_healthcare.metrics.encoding import release_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -215,15 +216,11 @@ class HealthcareTask(TaskWithExamples):
         filters = list(self._instances[0].filtered_resps) if self._instances else []
         if "bypass" not in self._metric_fn_list:
             self._score_filtered(filters)
+        if self._run is not None and self._run.finish(self):
+            release_all()  # what runs next in this process finds the memory of the metrics' models free
         if self.private:
             self._hidden, self._scores = privacy.hide(self._instances or [], filters, self._scores)
-            if self.scores_are_complete:
-                rescue.discard(self._run, self)
-            else:
-                logger.warning(
-                    "%s: its saved answers hold texts of credentialed data and are kept, readable by you alone, since "
-                    "not all metrics have been computed; delete them once they are", self.task_name,
-                )  # fmt: skip
+            rescue.discard(self._run, self)
 
     def _score_filtered(self, filters: Sequence[str]) -> None:
         for place, name in enumerate(filters):

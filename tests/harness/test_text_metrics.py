@@ -333,3 +333,24 @@ def test_options_of_the_environment_are_in_the_results(
     )
     section = out["configs"]["careqa_open"]["metadata"]["healthcare"]
     assert section["metric_options"] == {"bert_score_model": encoder, "metrics_long": "windows"}
+
+
+def test_after_the_last_task_the_memory_is_free_again(tmp_path: Path, encoder: str) -> None:
+    from lm_eval import simple_evaluate
+
+    from lm_eval_healthcare import task_manager
+    from lm_eval_healthcare.metrics.encoding import encoder as encoders
+
+    held = []
+
+    class Watched(ScriptedModel):
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            held.append(len(encoders._warm._models))
+            return super().generate_until(requests)
+
+    metadata = {"data": "sample", "answers": "off", "metrics": "bert_score", "bert_score_model": encoder}
+    for _ in range(2):
+        manager = task_manager(metadata=metadata, include_defaults=False)
+        simple_evaluate(model=Watched(ANSWERS), tasks=["careqa_open", "medtext"], task_manager=manager, limit=2)
+    assert held == [0, 0]
+    assert len(encoders._warm._models) == 0
