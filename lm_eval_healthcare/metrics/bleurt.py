@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,11 @@ from lm_eval_healthcare.metrics.bert_score_layers import default_language
 from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint, CheckpointError
 from lm_eval_healthcare.metrics.bleurt_tokens import Ids, Subwords
 from lm_eval_healthcare.metrics.encoding import batches, checkpoints, device
+from lm_eval_healthcare.metrics.encoding.batches import DoesNotFit
+from lm_eval_healthcare.metrics.encoding.precision import full_precision
 from lm_eval_healthcare.metrics.encoding.warm import Warm
 from lm_eval_healthcare.metrics.pairs import is_blank
 from lm_eval_healthcare.metrics.settings import Compute
-
-if TYPE_CHECKING:
-    import torch
 
 ENGLISH_MODEL = "lucadiliello/bleurt-base-512"
 MULTILINGUAL_MODEL = "lucadiliello/BLEURT-20"
@@ -93,7 +91,7 @@ class Bleurt(Metric):
         if len(predictions):
             scorer = _scorer(model, compute)
             documents = _Documents.of(predictions, as_lists(references), scorer, compute.long, options.get("report"))
-            documents.score(scorer, device.batch_tokens(compute, scorer.device))
+            documents.score(scorer)
             scores, truncated = documents.scores, documents.truncated
         return Measured({self.name: scores}, {self.name: truncated})
 
@@ -116,11 +114,6 @@ class Bleurt(Metric):
         )
 
 
-def release() -> None:
-    """Let the loaded model go."""
-    _WARM.clear()
-
-
 def _settings(options: Mapping[str, Any]) -> tuple[str, Compute]:
     """Return the model and how it is computed.
 
@@ -133,15 +126,41 @@ def _settings(options: Mapping[str, Any]) -> tuple[str, Compute]:
     return settings.text(options, "bleurt_model") or default, Compute.from_options(options)
 
 
-@dataclass
 class _Scorer:
-    """A loaded checkpoint; `bytes_needed` are those of its weights and of one batch."""
+    """A loaded checkpoint, on the device that the settings and the free memory of GPUs speak for."""
 
-    checkpoint: Checkpoint
-    subwords: Subwords
-    network: torch.nn.Module
-    device: str
-    bytes_needed: int
+    def __init__(self, checkpoint: Checkpoint, compute: Compute) -> None:
+        """Load it."""
+        import torch
+
+        self.checkpoint, self.compute = checkpoint, compute
+        self.subwords = checkpoint.subwords()
+        self.device = "cpu"
+        self._network = bleurt_checkpoint.load(checkpoint).to(getattr(torch, compute.dtype))
+
+    def settle(self) -> None:
+        """Go to a GPU that has room by now, unless it is on one.
+
+        Raises:
+            DeviceUnavailable: See `device.place`.
+        """
+        if self.device != "cpu":
+            return
+        batch = device.batch_tokens(self.compute, "cuda") * _numbers_per_token(self._network.config)
+        numbers = batch + sum(parameter.numel() for parameter in self._network.parameters())
+        device.place(self.compute, numbers * self._network.dtype.itemsize, self._move)
+
+    def leave_gpu(self, problem: DoesNotFit) -> None:
+        """Go to the CPU, if the device was this project's to choose; else raise the problem."""
+        if self.device == "cpu" or self.compute.device != "auto":
+            raise problem
+        device.tell_once(f"{problem}: going on with the CPU, which takes longer", subject="BLEURT leaves a GPU")
+        self._move("cpu")
+        batches.free_memory()
+
+    def _move(self, where: str) -> None:
+        self._network.to(where)
+        self.device = where
 
     def __call__(self, pairs: Sequence[tuple[Ids, Ids]]) -> Scores:
         """Return the network's output for pairs of a reference's and a candidate's subwords, shape `(n,)`."""
@@ -155,10 +174,10 @@ class _Scorer:
             types[number, len(reference) + 2 : len(row)] = 1
             mask[number, : len(row)] = 1
         inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
-        with torch.inference_mode():
+        with torch.inference_mode(), full_precision(self.device):
             tensors = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
-            logits = self.network(**tensors).logits
-        found = logits[:, 0].double().cpu().numpy()
+            logits = self._network(**tensors).logits
+            found = logits[:, 0].double().cpu().numpy()
         if not np.isfinite(found).all():
             raise CheckpointError(
                 f"bleurt_model={self.checkpoint.folder} gives numbers that are not finite: its weights are "
@@ -175,24 +194,14 @@ def _scorer(model: str, compute: Compute) -> _Scorer:
     checkpoint = Checkpoint.of(model)
     folder = checkpoint.folder.resolve()
     key = (folder, checkpoints.fingerprint(folder), checkpoint.max_length, compute.dtype, compute.device)
-
-    def good(scorer: _Scorer) -> bool:  # a GPU that was full may have room by now
-        return scorer.device != "cpu" or device.choose(compute, scorer.bytes_needed) == "cpu"
-
-    return _WARM.get(key, lambda: _load(checkpoint, compute), good)
-
-
-def _load(checkpoint: Checkpoint, compute: Compute) -> _Scorer:
-    import torch
-
-    subwords = checkpoint.subwords()
-    network = bleurt_checkpoint.load(checkpoint)
-    dtype = getattr(torch, compute.dtype)
-    weights = sum(parameter.numel() for parameter in network.parameters())
-    batch = (compute.batch_tokens or device.GPU_BATCH_TOKENS) * _numbers_per_token(network.config)
-    bytes_needed = torch.finfo(dtype).bits // 8 * (weights + batch)
-    place = device.choose(compute, bytes_needed)
-    return _Scorer(checkpoint, subwords, network.to(place, dtype), place, bytes_needed)
+    scorer = _WARM.get(key, lambda: _Scorer(checkpoint, compute))
+    scorer.compute = compute
+    try:
+        scorer.settle()
+    except BaseException:
+        _WARM.forget(key)  # who knows where its weights are
+        raise
+    return scorer
 
 
 def _numbers_per_token(config: Any) -> int:
@@ -261,7 +270,7 @@ class _Documents:
         self._rows.append(rows)
         self._pairs_left[rows] += 1
 
-    def score(self, scorer: _Scorer, budget: int) -> None:
+    def score(self, scorer: _Scorer) -> None:
         """Compute every score, and report each as soon as it is complete."""
         outputs = np.full(len(self._parts), np.nan)
         parts_left = np.diff(self._first_part)
@@ -276,7 +285,14 @@ class _Documents:
                     self._settle(pair, outputs)
 
         with batches.Progress(sum(lengths), Bleurt.name, scorer.device) as progress:
-            batches.run(range(len(lengths)), lengths, budget, step, Bleurt.name, progress)
+            left, budget = list(range(len(lengths))), device.batch_tokens(scorer.compute, scorer.device)
+            try:
+                batches.run(left, lengths, budget, step, Bleurt.name, progress)
+            except DoesNotFit as problem:
+                scorer.leave_gpu(problem)
+                left = [part for part in left if np.isnan(outputs[part])]
+                budget = device.batch_tokens(scorer.compute, scorer.device)
+                batches.run(left, lengths, budget, step, Bleurt.name, progress)
 
     def _settle(self, pair: int, outputs: NDArray[np.float64]) -> None:
         """Give a pair's score to its documents."""

@@ -14,6 +14,7 @@ import pytest
 import tiny_bleurt as tiny
 from lm_eval_healthcare.metrics import bleurt
 from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint, convert
+from lm_eval_healthcare.metrics.encoding import release_all
 from tiny_bleurt import WORDS, texts
 
 torch = pytest.importorskip("torch")
@@ -29,7 +30,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     """A checkpoint of each architecture for 64 tokens, in the layout of the published weights."""
     base = tmp_path_factory.mktemp("bleurt")
     yield {kind: str(tiny.tiny_bleurt(base / kind, kind)) for kind in KINDS}
-    bleurt.release()
+    release_all()
 
 
 def score(predictions: list[str], references: Any, model: str, **options: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ import pytest
 import tiny_bleurt as tiny
 from lm_eval_healthcare.metrics import bleurt, suite
 from lm_eval_healthcare.metrics.bleurt_checkpoint import CheckpointError
+from lm_eval_healthcare.metrics.encoding import release_all
 from lm_eval_healthcare.metrics.encoding.checkpoints import ModelMissing
 from tiny_encoders import tiny_bert
 
@@ -170,7 +171,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda self, name, **options: found.model_info(name))
     monkeypatch.setattr(huggingface_hub, "snapshot_download", found.snapshot_download)
     yield found
-    bleurt.release()
+    release_all()
 
 
 def test_the_checkpoint_is_fetched_before_the_run_and_not_while_scoring(hub: Hub) -> None:

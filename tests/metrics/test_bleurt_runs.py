@@ -13,7 +13,7 @@ import tiny_bleurt as tiny
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.metrics import bleurt
 from lm_eval_healthcare.metrics.bleurt_checkpoint import Checkpoint, CheckpointError
-from lm_eval_healthcare.metrics.encoding import batches
+from lm_eval_healthcare.metrics.encoding import batches, release_all
 from tiny_bleurt import texts
 
 torch = pytest.importorskip("torch")
@@ -27,7 +27,7 @@ Models = dict[str, str]
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     """A checkpoint for 64 tokens."""
     yield {"bert": str(tiny.tiny_bleurt(tmp_path_factory.mktemp("bleurt") / "bert"))}
-    bleurt.release()
+    release_all()
 
 
 def score(predictions: list[str], references: Any, model: str, **options: Any) -> np.ndarray:
