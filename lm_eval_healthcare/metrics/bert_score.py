@@ -17,6 +17,8 @@ from lm_eval_healthcare.metrics.pairs import Pairs
 from lm_eval_healthcare.metrics.settings import COMPUTE_OPTIONS, Compute, text, whole_number
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import torch
 
     from lm_eval_healthcare.metrics.encoding.embed import Embedded
@@ -152,21 +154,20 @@ class BertScore(EmbeddingMetric):
         """
         return Settings.from_options(options)
 
-    def missing(self, **options: Any) -> str | None:
-        """Return what is lacking: a package, the device, the encoder, or the baselines for rescaling.
+    def unusable(self, settings: Any, folder: Path) -> str | None:
+        """Return why an encoder cannot be used, or what is wrong with the baselines for rescaling.
 
         Raises:
-            ValueError: If an option has a value that cannot be used.
+            ValueError: If the encoder does not have the layer that is asked for.
         """
-        problem = super().missing(**options)
-        settings = self.settings(options)
-        if problem is None and settings.rescale != "no":
-            n_layers = count_layers(checkpoints.configuration(settings.model) or {})
+        problem = super().unusable(settings, folder)
+        n_layers = count_layers(checkpoints.configuration(str(folder)) or {})
+        if problem is None and n_layers is not None:
+            layers = settings.layers(n_layers)
             try:
-                if n_layers is not None:
-                    settings.baseline(*settings.layers(n_layers))
+                settings.baseline(*layers)
             except ValueError as error:
-                return f"{self.name}: {error}"
+                return str(error)
         return problem
 
     def comparer(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from lm_eval_healthcare.metrics.base import Measured, Metric, References, Scores, as_lists
-from lm_eval_healthcare.metrics.encoding import checkpoints
+from lm_eval_healthcare.metrics.encoding import checkpoints, soundness
 from lm_eval_healthcare.metrics.encoding import device as devices
 from lm_eval_healthcare.metrics.encoding.embed import Embedded, embed_pairs
 from lm_eval_healthcare.metrics.encoding.encoder import Encoder, count_layers, load
@@ -92,7 +92,32 @@ class EmbeddingMetric(Metric):
         problem = devices.absent(settings.compute) or checkpoints.missing(settings.model)
         if problem is not None:
             return f"{self.name}: {problem} (The option is {self.model_option}.)"
-        n_layers = count_layers(checkpoints.configuration(settings.model) or {})
+        folder = checkpoints.find(settings.model)
+        unusable = self.unusable(settings, folder) if folder is not None else None
+        return f"{self.name}: {unusable}" if unusable is not None else None
+
+    def prepare(self, **options: Any) -> None:
+        """Find the encoder, downloading it if need be.
+
+        Raises:
+            ModelMissing: If it cannot be had, or not be used.
+            ValueError: If it does not have the layers that are asked for.
+        """
+        settings = self.settings(options)
+        unusable = self.unusable(settings, checkpoints.locate(settings.model))
+        if unusable is not None:
+            raise checkpoints.ModelMissing(f"{self.name}: {unusable}")
+
+    def unusable(self, settings: Any, folder: Path) -> str | None:
+        """Return why an encoder that is here cannot be used, without loading it.
+
+        Raises:
+            ValueError: If it does not have the layers that are asked for.
+        """
+        problem = soundness.unsound(folder)
+        if problem is not None:
+            return f"{self.model_option}={settings.model}: {problem}"
+        n_layers = count_layers(checkpoints.configuration(str(folder)) or {})
         if n_layers is not None:
             settings.layers(n_layers)
         return None

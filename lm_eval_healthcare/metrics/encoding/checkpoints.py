@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ _TOKENIZER_FILES = (
     "added_tokens.json",
     "merges.txt",
 )
+_SECONDS_OF_A_REFUSAL = 60.0
+_hub_said: dict[tuple[str, tuple[str, ...], Path], tuple[float, str]] = {}
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -70,20 +73,33 @@ def locate(model: str, needs: Sequence[str] = ("config.json",)) -> Path:
 
 
 def missing(model: str, needs: Sequence[str] = ("config.json",)) -> str | None:
-    """Return why a model cannot be had and what to do, or None if it is here or on the hub; nothing is downloaded."""
+    """Return why a model cannot be had and what to do, or None if it is here or on the hub; nothing is downloaded.
+
+    The hub is asked once for each model, or again after a minute if it had no good answer.
+    """
     found, problem = _find(model, needs)
     name, revision = parse(model)
     if found is not None:
         return None
     if _folder(model) is not None or not _is_hub_name(name) or offline():
         return problem
+    key = (model, tuple(needs), hub_cache())
+    when, told = _hub_said.get(key, (float("-inf"), "not asked"))
+    if told and time.monotonic() - when > _SECONDS_OF_A_REFUSAL:
+        told = _ask_hub(name, revision, needs, problem)
+        _hub_said[key] = time.monotonic(), told
+    return told or None
+
+
+def _ask_hub(name: str, revision: str | None, needs: Sequence[str], problem: str) -> str:
+    """Return what is wrong with a model on the hub, or an empty string."""
     try:
         _wanted(_files_on_hub(name, revision), needs, name)
     except ModelMissing as error:
         return str(error)
-    except Exception as error:
+    except Exception as error:  # of the network or the hub
         return f"{problem} The hub could not be asked ({type(error).__name__}: {first_line(error)})."
-    return None
+    return ""
 
 
 def fingerprint(folder: Path) -> str:
@@ -96,7 +112,7 @@ def fingerprint(folder: Path) -> str:
 
 def label(model: str) -> str:
     """Return the model's short name and fingerprint for signatures, `name@absent` if it is not on this machine."""
-    found, _ = _find(model, ("config.json",))
+    found = find(model)
     name = re.sub(r"[^\w.+-]", "_", short_name(model))
     return f"{name}@{fingerprint(found) if found else 'absent'}"
 
@@ -112,9 +128,14 @@ def short_name(model: str) -> str:
     return folder.name or folder.resolve().name
 
 
+def find(model: str) -> Path | None:
+    """Return the folder of a model on this machine, or None if it is not here or incomplete."""
+    return _find(model, ("config.json",))[0]
+
+
 def configuration(model: str) -> dict[str, Any] | None:
     """Return the `config.json` of a model on this machine, or None if it is not here or cannot be read."""
-    found, _ = _find(model, ("config.json",))
+    found = find(model)
     if found is None:
         return None
     try:

@@ -1,57 +1,17 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from fake_hub import Hub, into_cache
 
 from lm_eval_healthcare.metrics.encoding import checkpoints, fingerprints
 from lm_eval_healthcare.metrics.encoding.checkpoints import ModelMissing
 from tiny_encoders import tiny_bert, tiny_rembert, tiny_roberta
 
-huggingface_hub = pytest.importorskip("huggingface_hub")
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-@pytest.fixture
-def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of the hub."""
-    folder = tmp_path / "hub"
-    folder.mkdir()
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folder))
-    return folder
-
-
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail if the hub is asked at all."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        pytest.fail("the hub was asked")
-
-    monkeypatch.setattr(huggingface_hub, "HfApi", refuse)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-
-def into_cache(source: Path, cache: Path, name: str, revision: str = "main") -> Path:
-    """Lay a model into the hub's cache as its library does: contents as blobs, names as links to them."""
-    base = cache / f"models--{name.replace('/', '--')}"
-    snapshot = base / "snapshots" / COMMIT
-    snapshot.mkdir(parents=True)
-    (base / "blobs").mkdir()
-    for path in source.iterdir():
-        blob = base / "blobs" / fingerprints.sha256_of(path)
-        shutil.copyfile(path, blob)
-        (snapshot / path.name).symlink_to(os.path.relpath(blob, snapshot))
-    (base / "refs").mkdir()
-    (base / "refs" / revision).write_text(COMMIT)
-    return snapshot
+pytest.importorskip("huggingface_hub")
 
 
 def test_names_and_revisions(tmp_path: Path) -> None:
@@ -195,40 +155,6 @@ def test_other_files_may_be_asked_for(tmp_path: Path) -> None:
         checkpoints.locate(str(folder), needs=("config.json", "bleurt_config.json", "x.txt"))
 
 
-class Hub:
-    """Stands for the hub: knows one model, or is out of reach."""
-
-    def __init__(self, folder: Path, cache: Path, files: list[str]) -> None:
-        self.folder, self.cache, self.files = folder, cache, files
-        self.downloaded: list[str] = []
-
-    def model_info(self, name: str, revision: str | None = None, timeout: float | None = None) -> Any:
-        assert timeout is not None
-        assert timeout <= 10
-        if name != "me/tiny":
-            raise OSError(f"404 for {name}\nmore lines")
-        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=file) for file in self.files])
-
-    def snapshot_download(self, name: str, allow_patterns: list[str], **kwargs: Any) -> str:
-        self.downloaded += allow_patterns
-        chosen = self.cache.parent / "chosen"
-        chosen.mkdir()
-        for file in allow_patterns:
-            shutil.copyfile(self.folder / file, chosen / file)
-        return str(into_cache(chosen, self.cache, name))
-
-
-@pytest.fixture
-def hub(tmp_path: Path, hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    folder = tiny_roberta(tmp_path / "on-hub")
-    files = [path.name for path in folder.iterdir()]
-    hub = Hub(folder, hub_cache, [*files, "pytorch_model.bin", "tf_model.h5", "onnx/model.onnx", "README.md"])
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: hub)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
-    return hub
-
-
 def test_online_only_the_files_that_are_needed_are_downloaded(hub: Hub) -> None:
     assert checkpoints.missing("me/tiny") is None
     assert hub.downloaded == []
@@ -238,6 +164,20 @@ def test_online_only_the_files_that_are_needed_are_downloaded(hub: Hub) -> None:
     ]  # fmt: skip
     assert checkpoints.locate("me/tiny") == folder
     assert len(hub.downloaded) == 5
+
+
+def test_the_hub_is_asked_once_for_all_tasks_and_again_after_a_refusal(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: now[0])
+    refusals = set()
+    for now[0], asked in ((1000.0, 2), (1059.0, 2), (1061.0, 3), (1200.0, 4)):
+        assert checkpoints.missing("me/tiny") is None
+        refusals.add(checkpoints.missing("me/other"))
+        assert hub.asked == asked
+    assert len(refusals) == 1
+    assert checkpoints.missing("me/tiny", needs=("config.json", "spm.model")) is not None
 
 
 def test_online_a_name_that_the_hub_does_not_know_is_told(hub: Hub) -> None:
