@@ -1,8 +1,7 @@
-"""Run the published bert-score, bleurt-pytorch and moverscore on the made-up texts, and return tables of the numbers.
+"""Run the published bert-score, bleurt-pytorch, moverscore and radgraph on made-up texts, and write their numbers.
 
 Runs inside the environment that `reference_tables.py` makes, never in that of the pack, and imports nothing of the
-pack. The small random models come from `tests/tiny_encoders.py` and `tests/tiny_bleurt.py`, the real one from the
-package index.
+pack. The small random models come from `tests/tiny_*.py`, the real one from the package index.
 """
 
 from __future__ import annotations
@@ -58,15 +57,17 @@ MOVER_SCORE_SETTINGS = (
 )
 BLEURT_SETTINGS = ({"name": "bert", "model": "bleurt-bert"}, {"name": "rembert", "model": "bleurt-rembert"})
 BLEURT_POSITIONS = 128
+RADGRAPH = "radgraph-xl"
+REWARDS = ("partial", "simple", "complete")
 
 
-def documents() -> list[Document]:
-    return json.loads((REFERENCE / "texts.json").read_text(encoding="utf-8"))["documents"]
+def documents(texts: str = "texts.json") -> list[Document]:
+    return json.loads((REFERENCE / texts).read_text(encoding="utf-8"))["documents"]
 
 
-def frame(about: str, packages: Sequence[str], settings: list[Table]) -> Table:
+def frame(about: str, packages: Sequence[str], settings: list[Table], texts: str = "texts.json") -> Table:
     """Return a table with everything that says how it came about."""
-    texts = (REFERENCE / "texts.json").read_bytes()
+    minilm = {"minilm": f"{MINILM}=={importlib.metadata.version(MINILM)}"} if texts == "texts.json" else {}
     versions = {
         name: importlib.metadata.version(name) for name in [*packages, "transformers", "tokenizers", "torch", "numpy"]
     }
@@ -74,8 +75,8 @@ def frame(about: str, packages: Sequence[str], settings: list[Table]) -> Table:
         "about": about,
         "command": COMMAND,
         "made_with": {"python": platform.python_version(), **versions},
-        "minilm": f"{MINILM}=={importlib.metadata.version(MINILM)}",
-        "texts_sha256": hashlib.sha256(texts).hexdigest(),
+        **minilm,
+        "texts_sha256": hashlib.sha256((REFERENCE / texts).read_bytes()).hexdigest(),
         "settings": settings,
     }
 
@@ -227,10 +228,44 @@ def _two_bleurts(model: Any, tokenizer: Any, prediction: str, reference: str) ->
     return [outcome(published), outcome(cut)]
 
 
+def f1_radgraph_table() -> Table:
+    from radgraph.rewards import compute_reward
+
+    import tiny_radgraph
+
+    model = tiny_radgraph.load(tiny_radgraph.tiny_radgraph(Path(RADGRAPH).absolute()), RADGRAPH)
+    reports = {document["id"]: document["text"] for document in documents("reports.json")}
+    annotated = model(list(reports.values()))
+    found = dict(zip(reports, (annotated[str(row)] for row in range(len(reports))), strict=True))
+    entities = {name: facts["entities"] for name, facts in found.items()}
+    rewards = [
+        {
+            "name": level,
+            "model": RADGRAPH,
+            "documents": {
+                prediction: {
+                    reference: compute_reward(found[prediction], found[reference], level) for reference in found
+                }
+                for prediction in found
+            },
+        }
+        for level in REWARDS
+    ]
+    return frame(
+        "radgraph with random weights (tests/tiny_radgraph.py) on the reports of reports.json. Values: first the "
+        "entities of each report; then, for each reward level, the reward of each report as the prediction for each "
+        "report as the reference.",
+        ["radgraph"],
+        [{"name": "entities", "model": RADGRAPH, "documents": entities}, *rewards],
+        "reports.json",
+    )
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "bert_score": bert_score_table,
     "bleurt": bleurt_table,
     "mover_score": mover_score_table,
+    "f1_radgraph": f1_radgraph_table,
 }
 
 
@@ -250,9 +285,11 @@ def write_table(path: Path, table: Table) -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the packages' warnings about blank texts and unused weights away: the tables hold what came of them."""
+    """Keep the packages' remarks on blank texts, unused weights and devices away: the tables hold what came of them."""
     logging.disable(logging.WARNING)
-    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+    with contextlib.ExitStack() as stack, warnings.catch_warnings(), open(os.devnull, "w") as nowhere:
+        stack.enter_context(contextlib.redirect_stdout(nowhere))
+        stack.enter_context(contextlib.redirect_stderr(nowhere))
         warnings.simplefilter("ignore")
         yield
 

@@ -1,4 +1,4 @@
-"""Run the published bert-score, bleurt-pytorch and moverscore and write what they say as known-answer tables.
+"""Run the published bert-score, bleurt-pytorch, moverscore and radgraph and write known-answer tables.
 
 These packages need transformers 4 and more repairs, so they get an environment of their own, `.venv-reference`, which
 is kept for the next run. Their numbers on made-up texts go to `tests/reference/*.json`, against which the tests hold
@@ -26,11 +26,13 @@ import _environments as environments
 from _environments import Environment, Failure
 from _progress import Progress, say, show
 
-TABLES = ("bert_score", "bleurt", "mover_score")
+TABLES = ("bert_score", "bleurt", "mover_score", "f1_radgraph")
 FOLDER = environments.ROOT / "tests" / "reference"
 PACKAGES = (
     "transformers==4.57.6",
     "bert-score==0.3.13",
+    "radgraph==0.1.18",
+    "requests",
     "numpy>=2",
     "pyemd>=1.1,<2",
     "protobuf",
@@ -51,7 +53,7 @@ examples:
 def parse_arguments(arguments=None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Make .venv-reference in the clone (kept for the next run) with transformers 4 and the published "
-        "packages, and write tests/reference/*.json anew.",
+        f"packages, and write their numbers anew: tests/reference/{'.json, '.join(TABLES)}.json.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -139,7 +141,7 @@ def main() -> int:
     if options.env_only:
         say(f"\nenvironment: {environment.folder}")
         return 0
-    with progress.step("The published packages on the texts of tests/reference/texts.json"):
+    with progress.step("The published packages on the texts of tests/reference"):
         if options.check:
             return check_tables(environment, options.tables, options.output_dir)
         options.output_dir.mkdir(parents=True, exist_ok=True)

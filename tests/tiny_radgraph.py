@@ -3,16 +3,13 @@
 The architecture, the files and the names of the weights are those of the published models; the encoder is `tiny_bert`,
 which takes 64 tokens, so that a text of more goes through in pieces. Weights are drawn by name, so every version of the
 libraries gets the same.
-
-`python tests/tiny_radgraph.py TABLE` writes what the unmodified package says about a few reports. It needs an
-environment of its own, since the package as published runs on transformers 4 alone:
-
-    pip install torch==2.13.0 transformers==4.57.6 radgraph==0.1.18 requests
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tarfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -26,16 +23,55 @@ POSITIONS = 64
 NER_LABELS = ("Anatomy::definitely present", "Observation::definitely present", "Observation::definitely absent",
               "Observation::uncertain")  # fmt: skip
 RELATION_LABELS = ("located_at", "modify", "suggestive_of")
-REPORTS = (
-    "no pain in chest.",
-    "there is no pain in chest",
-    "fever",
-    "blood pressure is high. take one tablet daily with water",
-    "blood pressure is high (1/2), take one tablet daily",
-    "the blood pressure is high. take one tablet with water",
-    "the patient has mild fever and a dry cough, no pain in chest. blood pressure is high; take one tablet daily with "
-    "water. hypertension, hyperkalaemia: opioid withdrawal. the patient has taken one tablet daily.",
-)
+
+
+class Known:
+    """What the published package says with these weights: `tests/reference/f1_radgraph.json`.
+
+    Attributes:
+        reports: The texts, by name.
+        entities: The entities of each.
+        rewards: By level and the names of a prediction and a reference.
+    """
+
+    def __init__(self) -> None:
+        """Read the table, after a look at whether it was made of the texts that are there now."""
+        folder = Path(__file__).resolve().parent / "reference"
+        texts = (folder / "reports.json").read_bytes()
+        table = json.loads((folder / "f1_radgraph.json").read_text(encoding="utf-8"))
+        assert table["texts_sha256"] == hashlib.sha256(texts).hexdigest(), (
+            f"f1_radgraph.json was made of other texts; write it anew: {table['command']}"
+        )
+        self.reports: dict[str, str] = {row["id"]: row["text"] for row in json.loads(texts)["documents"]}
+        found = {setting["name"]: setting["documents"] for setting in table["settings"]}
+        self.entities: dict[str, Any] = found.pop("entities")
+        assert list(self.entities) == list(self.reports)
+        self.rewards: dict[str, dict[tuple[str, str], float]] = {
+            level: {
+                (prediction, reference): value for prediction, row in rows.items() for reference, value in row.items()
+            }
+            for level, rows in found.items()
+        }
+
+
+def packed(folder: Path, archive: Path) -> Path:
+    """Pack a model as the published archives are packed, but not its encoder, which they lack."""
+    with tarfile.open(archive, "w:gz") as tar:
+        for path in (folder, *sorted(folder.rglob("*"))):
+            if "encoder" not in path.parts:
+                tar.add(path, f"./{path.relative_to(folder).as_posix()}", recursive=False)
+    return archive
+
+
+def bare_machine(folder: Path, patch: Any) -> Path:
+    """Let this be a machine without internet whose caches are empty, by a `pytest.MonkeyPatch`."""
+    from huggingface_hub import constants
+
+    patch.setenv("HF_HUB_OFFLINE", "1")
+    patch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
+    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    patch.setattr(Path, "home", lambda: folder / "home")
+    return folder
 
 
 def write_files(folder: Path, kind: str = "radgraph-xl") -> Path:
@@ -107,38 +143,3 @@ def drawn_weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
     if "_relation_scorers" in name and name.endswith("bias"):
         values = values - 0.8
     return values.astype(np.float32)
-
-
-def one_a_line(tables: dict[str, list[Any]]) -> str:
-    """Return lists as JSON with one entry a line."""
-    parts = [f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in tables.items()]
-    return "{" + ", ".join(parts) + "}\n"
-
-
-def main(table: Path) -> None:
-    import tempfile
-
-    from radgraph.rewards import compute_reward
-
-    with tempfile.TemporaryDirectory() as parent:
-        model = load(tiny_radgraph(Path(parent) / "radgraph-xl"), "radgraph-xl")
-        found = model(list(REPORTS))
-    reports = [{"text": text, "entities": found[str(row)]["entities"]} for row, text in enumerate(REPORTS)]
-    rewards = [
-        {
-            "prediction": i,
-            "reference": j,
-            **{level: compute_reward(found[str(i)], found[str(j)], level) for level in LEVELS},
-        }
-        for i in range(len(REPORTS))
-        for j in range(len(REPORTS))
-    ]
-    table.write_text(one_a_line({"reports": reports, "rewards": rewards}), encoding="utf-8")
-
-
-LEVELS = ("simple", "partial", "complete")
-
-if __name__ == "__main__":
-    import sys
-
-    main(Path(sys.argv[1]))

@@ -108,7 +108,10 @@ class TestReferenceTables:
     def test_nothing_to_compare_with_is_told_before_anything_is_made(self, tmp_path: Path) -> None:
         result = run_plain("scripts/reference_tables.py", "--check", "--output-dir", str(tmp_path))
         assert result.returncode == 1
-        assert "has no table bert_score, bleurt, mover_score to compare with. Leave out --check" in result.stderr
+        assert (
+            "has no table bert_score, bleurt, mover_score, f1_radgraph to compare with. Leave out --check"
+            in result.stderr
+        )
 
     def test_tables_differ_where_numbers_move_or_lines_come_and_go(self) -> None:
         before = {"made_with": {"torch": "2.13.0"}, "rows": {"a": [0.5, 0.25], "b": {"error": "X"}, "c": 1.0}}
