@@ -12,7 +12,7 @@ from lm_eval_healthcare.metrics import radgraph_weights
 from lm_eval_healthcare.metrics.base import Measured, Metric, References, as_lists, format_signature, package_version
 from lm_eval_healthcare.metrics.encoding import device
 from lm_eval_healthcare.metrics.encoding.checkpoints import ModelMissing
-from lm_eval_healthcare.metrics.radgraph_annotator import MAX_WORDS, WORK_BYTES, Annotated, annotator
+from lm_eval_healthcare.metrics.radgraph_annotator import MAX_WORDS, Annotated, annotator
 from lm_eval_healthcare.metrics.radgraph_reward import LEVELS, reward
 from lm_eval_healthcare.metrics.settings import Compute, choice, text
 
@@ -62,6 +62,14 @@ class F1RadGraph(Metric):
         """
         settings = _Settings.of(options)
         return super().missing() or radgraph_weights.missing(settings.model) or device.absent(settings.compute)
+
+    def prepare(self, **options: Any) -> None:
+        """Find the weights and the encoder's tokenizer, downloading them and unpacking the archive if need be.
+
+        Raises:
+            ModelMissing: If they cannot be had.
+        """
+        radgraph_weights.locate(_Settings.of(options).model)
 
     def measure(
         self, names: Sequence[str], predictions: Sequence[str], references: References, **options: Any
@@ -119,10 +127,9 @@ class F1RadGraph(Metric):
 
         Raises:
             ModelMissing: If the package or the weights are missing.
+            DeviceUnavailable: If a GPU was asked for by name and cannot be used.
         """
         problem = super().missing()
         if problem:
             raise ModelMissing(problem)
-        weights = radgraph_weights.locate(settings.model)
-        needed = (weights.folder / "weights.th").stat().st_size + WORK_BYTES
-        return annotator(weights, device.choose(settings.compute, needed))
+        return annotator(radgraph_weights.locate(settings.model), settings.compute)

@@ -10,10 +10,8 @@ square of a report's length: for long reports they are computed in blocks (`_bou
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import json
-import logging
 import os
 import tempfile
 import warnings
@@ -22,13 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.metrics.encoding import device
+from lm_eval_healthcare.metrics.encoding.batches import DoesNotFit, free_memory, is_out_of_memory
 from lm_eval_healthcare.metrics.encoding.checkpoints import ModelMissing
-from lm_eval_healthcare.metrics.radgraph_weights import REPOSITORY, Weights, configuration
+from lm_eval_healthcare.metrics.encoding.machine import first_line
+from lm_eval_healthcare.metrics.encoding.precision import full_precision
+from lm_eval_healthcare.metrics.encoding.warm import Warm
+from lm_eval_healthcare.metrics.radgraph_weights import REPOSITORY, Weights, configuration, fingerprint
+from lm_eval_healthcare.metrics.settings import Compute
 
 if TYPE_CHECKING:
     import torch
-
-logger = logging.getLogger(__name__)
 
 MAX_WORDS = 1024
 """Words of a report that are seen, punctuation counted; the package itself needs 10 GB of memory for as many."""
@@ -60,20 +62,35 @@ class Annotator:
 
     Args:
         weights: Where its files are.
-        device: `cpu` or `cuda:N`.
+        compute: On which device it shall run.
+
+    Attributes:
+        device: Where it is: on the CPU until `settle` is called.
     """
 
-    def __init__(self, weights: Weights, device: str) -> None:
-        """Load the model onto the device."""
+    def __init__(self, weights: Weights, compute: Compute) -> None:
+        """Load the model."""
+        self.compute, self.device = compute, "cpu"
         self._kind = weights.kind
         self._radgraph = _load(weights)
-        self._move(device)
         _bound_memory(self._radgraph.model._relation)
 
-    def annotate(self, report: str) -> Annotated:
-        """Return the entities of a report, whose words keep their case."""
-        import torch
+    def settle(self) -> None:
+        """Go to a GPU that has room by now, unless it is on one: there it stays, since its own weights fill it.
 
+        Raises:
+            DeviceUnavailable: See `device.place`.
+        """
+        if self.device == "cpu":
+            size = sum(tensor.numel() * tensor.element_size() for tensor in self._radgraph.model.parameters())
+            device.place(self.compute, size + WORK_BYTES, self._move)
+
+    def annotate(self, report: str) -> Annotated:
+        """Return the entities of a report, whose words keep their case.
+
+        Raises:
+            DoesNotFit: If it does not fit into the memory of a GPU that was asked for by name.
+        """
         report = _without_lone_surrogates(report)
         words = self._words(report)
         seen = [word[:MAX_CHARACTERS] for word in words[:MAX_WORDS]]
@@ -83,13 +100,20 @@ class Annotator:
         text = " ".join(seen) if truncated else report
         try:
             return Annotated(self._entities(text), truncated)
-        except torch.OutOfMemoryError:
-            if self._radgraph.device.type == "cpu":
+        except (RuntimeError, MemoryError) as error:
+            if self.device == "cpu" or not is_out_of_memory(error):
                 raise
-            logger.warning("f1_radgraph: the GPU has no room for a report of %d words; going on on the CPU", len(seen))
-            self._move("cpu")
-            torch.cuda.empty_cache()
-            return Annotated(self._entities(text), truncated)
+            problem = f"f1_radgraph: a report of {len(seen)} words does not fit into the GPU ({first_line(error)})"
+        self._leave_gpu(problem)
+        return Annotated(self._entities(text), truncated)
+
+    def _leave_gpu(self, problem: str) -> None:
+        """Go to the CPU, if the device was this project's to choose."""
+        if self.compute.device != "auto":
+            raise DoesNotFit(f"{problem}. Use metrics_device=auto or cpu, or free memory and score again")
+        device.tell_once(f"{problem}: going on with the CPU, which takes longer", subject="RadGraph leaves a GPU")
+        self._move("cpu")
+        free_memory()
 
     def _words(self, report: str) -> list[str]:
         """Return the words into which the package cuts a report."""
@@ -107,24 +131,39 @@ class Annotator:
     def _entities(self, text: str) -> dict[str, dict[str, Any]]:
         import torch
 
-        with torch.inference_mode(), warnings.catch_warnings():
+        with torch.inference_mode(), full_precision(self.device), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a report of one word may break it; it does not
             found = self._radgraph([text])
         if "0" not in found:
             raise RuntimeError(f"the package radgraph could not annotate a report of {len(text)} characters; see above")
         return dict(found["0"]["entities"])
 
-    def _move(self, device: str) -> None:
+    def _move(self, where: str) -> None:
         import torch
 
-        self._radgraph.device = torch.device(device)
+        self.device = where
+        self._radgraph.device = torch.device(where)
         self._radgraph.model.to(self._radgraph.device)
 
 
-@functools.lru_cache(maxsize=1)
-def annotator(weights: Weights, device: str) -> Annotator:
-    """Return a loaded model; the one that was used last is kept."""
-    return Annotator(weights, device)
+_WARM: Warm[Annotator] = Warm(capacity=1)
+
+
+def annotator(weights: Weights, compute: Compute) -> Annotator:
+    """Return a model on the device for it, loaded unless it was the last one used.
+
+    Raises:
+        ModelMissing: If it cannot be loaded.
+        DeviceUnavailable: See `device.place`.
+    """
+    key = (weights, fingerprint(weights), compute.device)
+    model = _WARM.get(key, lambda: Annotator(weights, compute))
+    try:
+        model.settle()
+    except BaseException:
+        _WARM.forget(key)  # who knows where its weights are
+        raise
+    return model
 
 
 def _load(weights: Weights) -> Any:

@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lm_eval_healthcare.metrics.encoding.checkpoints import ModelMissing
-from lm_eval_healthcare.metrics.encoding.fingerprints import cache_folder, fingerprint_of, sha256_of
+from lm_eval_healthcare.metrics.encoding.fingerprints import fingerprint_of, sha256_of
+from lm_eval_healthcare.metrics.encoding.machine import cache_folder, first_line, hub_cache, is_lfs_pointer, offline
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,6 @@ _ENCODER_FILES = (
     "merges.txt",
     "*.model",
 )
-_LFS = b"version https://git-lfs"
 _PATIENCE = 5.0  # seconds that the hub has for an answer
 
 
@@ -64,7 +64,7 @@ def locate(model: str, download: bool = True) -> Weights:
 
     Args:
         model: One of `MODELS`, a folder with the unpacked files, or an archive (`.tar.gz`).
-        download: Whether the hub may be asked. Where `HF_HUB_OFFLINE` is set it never is.
+        download: Whether the hub may be asked. Where `HF_HUB_OFFLINE` is set by now it never is.
 
     Raises:
         ModelMissing: If something cannot be had; the text names it and says where to put it.
@@ -81,7 +81,7 @@ def missing(model: str) -> str | None:
     try:
         locate(model, download=False)
     except _NotHere as error:
-        return str(error) if _offline() else _not_on_hub(error)
+        return str(error) if offline() else _not_on_hub(error)
     except ModelMissing as error:
         return str(error)
     return None
@@ -94,7 +94,12 @@ def label(model: str) -> str:
         weights = locate(model, download=False)
     except (ModelMissing, OSError):
         return f"{name}@absent"
-    return f"{name}@{fingerprint_of(_parts(weights))}"
+    return f"{name}@{fingerprint(weights)}"
+
+
+def fingerprint(weights: Weights) -> str:
+    """Return 12 hexadecimal digits that stand for the contents of all files that decide what a model gives."""
+    return fingerprint_of(_parts(weights))
 
 
 class _NotHere(ModelMissing):
@@ -112,7 +117,7 @@ def _not_on_hub(sought: _NotHere) -> str | None:
 
         siblings = HfApi().model_info(sought.repository, timeout=_PATIENCE).siblings or []
     except Exception as error:  # of the network or the hub
-        return f"{sought} The hub could not be asked ({type(error).__name__}: {_first_line(error)})."
+        return f"{sought} The hub could not be asked ({type(error).__name__}: {first_line(error)})."
     if sought.file in {file.rfilename for file in siblings}:
         return None
     return f"{sought} {sought.repository} on the hub has no {sought.file}."
@@ -145,22 +150,22 @@ def _package_caches() -> list[Path]:
 
 def _archive_of(model: str, download: bool) -> Path:
     """Return the published archive of a model, from a cache of the hub or downloaded."""
-    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
     name = f"{model}.tar.gz"
-    for cache in (Path(constants.HF_HUB_CACHE), *_package_caches()):
+    for cache in (hub_cache(), *_package_caches()):
         cached = try_to_load_from_cache(REPOSITORY, name, cache_dir=cache)
         if isinstance(cached, str):
             return Path(cached)
-    where = f"looked for it in {_package_caches()[0] / model} and in the hub's cache {constants.HF_HUB_CACHE}"
+    where = f"looked for it in {_package_caches()[0] / model} and in the hub's cache {hub_cache()}"
     problem = f"radgraph_model={model}: {REPOSITORY}/{name} is not on this machine ({where}). {_remedy(model)}"
-    if not download or _offline():
+    if not download or offline():
         raise _NotHere(problem, REPOSITORY, name)
     logger.info("downloading %s of %s from the hub", name, REPOSITORY)
     try:
-        return Path(hf_hub_download(REPOSITORY, name, cache_dir=constants.HF_HUB_CACHE, etag_timeout=_PATIENCE))
+        return Path(hf_hub_download(REPOSITORY, name, cache_dir=hub_cache(), etag_timeout=_PATIENCE))
     except Exception as error:  # of the network, the hub, the disk
-        text = f"{problem} Downloading it failed ({type(error).__name__}: {_first_line(error)})."
+        text = f"{problem} Downloading it failed ({type(error).__name__}: {first_line(error)})."
         raise ModelMissing(text) from error
 
 
@@ -189,7 +194,7 @@ def _unpacked(archive: Path) -> Path:
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise ModelMissing(
             f"radgraph_model={archive} cannot be unpacked into {cache_folder()} ({type(error).__name__}: "
-            f"{_first_line(error)}). Fetch the archive again, or unpack it yourself and give the folder"
+            f"{first_line(error)}). Fetch the archive again, or unpack it yourself and give the folder"
         ) from error
     return target
 
@@ -219,8 +224,7 @@ def _lacking(folder: Path) -> str:
     absent += [] if any(folder.glob("vocabulary/*.txt")) else ["vocabulary"]
     if absent:
         return f"there is no {' and no '.join(absent)}"
-    path = folder / "weights.th"
-    if path.stat().st_size < 1024 and path.read_bytes().startswith(_LFS):
+    if is_lfs_pointer(folder / "weights.th"):
         return "weights.th is only a pointer of Git LFS (fetch the file itself)"
     return ""
 
@@ -253,7 +257,7 @@ def configuration(folder: Path) -> tuple[dict[str, Any], str]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelMissing(
             f"{folder / 'config.json'} is not the configuration of a RadGraph model ({type(error).__name__}: "
-            f"{_first_line(error)}). Fetch {REPOSITORY} again"
+            f"{first_line(error)}). Fetch {REPOSITORY} again"
         ) from error
     if name != other:
         raise ModelMissing(f"{folder / 'config.json'} names two encoders, {name} and {other}; it must name one")
@@ -266,27 +270,25 @@ def _encoder_of(folder: Path, beside: Path | None, model: str, download: bool) -
     for candidate in [folder / "encoder", *([beside / "encoder"] if beside else []), folder / name, Path(name)]:
         if _is_encoder(candidate):
             return candidate.resolve()
-    from huggingface_hub import constants, snapshot_download, try_to_load_from_cache
+    from huggingface_hub import snapshot_download, try_to_load_from_cache
 
-    cached = try_to_load_from_cache(name, "config.json", cache_dir=constants.HF_HUB_CACHE)
+    cached = try_to_load_from_cache(name, "config.json", cache_dir=hub_cache())
     if isinstance(cached, str) and _is_encoder(Path(cached).parent):
         return Path(cached).parent
     problem = (
         f"radgraph_model={model}: the configuration and the tokenizer of its encoder {name} are not on this machine "
-        f"(looked in {(beside or folder) / 'encoder'} and in the hub's cache {constants.HF_HUB_CACHE}). On a machine "
+        f"(looked in {(beside or folder) / 'encoder'} and in the hub's cache {hub_cache()}). On a machine "
         f"with internet run `hf download {name} --include '*.json' '*.txt' '*.model' --local-dir encoder`, and put the "
         f"folder encoder into {beside or folder}."
     )
-    if not download or _offline():
+    if not download or offline():
         raise _NotHere(problem, name, "config.json")
     try:
         fetched = Path(
-            snapshot_download(
-                name, allow_patterns=list(_ENCODER_FILES), cache_dir=constants.HF_HUB_CACHE, etag_timeout=_PATIENCE
-            )
+            snapshot_download(name, allow_patterns=list(_ENCODER_FILES), cache_dir=hub_cache(), etag_timeout=_PATIENCE)
         )
     except Exception as error:  # of the network, the hub, the disk
-        text = f"{problem} Downloading them failed ({type(error).__name__}: {_first_line(error)})."
+        text = f"{problem} Downloading them failed ({type(error).__name__}: {first_line(error)})."
         raise ModelMissing(text) from error
     if not _is_encoder(fetched):
         raise ModelMissing(f"{problem} {name} on the hub has no config.json or no tokenizer.")
@@ -323,13 +325,3 @@ def _remedy(model: str) -> str:
         f"On a machine with internet run `hf download {REPOSITORY} {name}.tar.gz --local-dir FOLDER`, copy the file "
         f"here and give its path: radgraph_model=FOLDER/{name}.tar.gz (or the folder into which it is unpacked)."
     )
-
-
-def _offline() -> bool:
-    from huggingface_hub import constants
-
-    return bool(constants.HF_HUB_OFFLINE)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or "no message").splitlines()[0]
