@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lm_eval_healthcare.metrics.base import format_signature
 from lm_eval_healthcare.metrics.bert_score_baseline import baseline_file, file_digest, read_baseline
-from lm_eval_healthcare.metrics.bert_score_layers import LAYERS, default_language, default_model
-from lm_eval_healthcare.metrics.embedding import EmbeddingMetric
+from lm_eval_healthcare.metrics.bert_score_layers import default_language, default_model, published_layer
+from lm_eval_healthcare.metrics.embedding import Compare, Compared, EmbeddingMetric
 from lm_eval_healthcare.metrics.encoding import checkpoints
 from lm_eval_healthcare.metrics.encoding.device import tell_once
 from lm_eval_healthcare.metrics.encoding.encoder import Encoder, count_layers
@@ -68,7 +68,7 @@ class Settings:
         return cls(
             model=model,
             compute=Compute.from_options(options),
-            layer=LAYERS.get(checkpoints.short_name(model)) if layer is None else layer,
+            layer=published_layer(checkpoints.short_name(model)) if layer is None else layer,
             chosen=layer is not None,
             rescale="no" if rescale is False else text(options, "bert_score_rescale") or "no",
             language=default_language(languages),
@@ -122,7 +122,8 @@ class BertScore(EmbeddingMetric):
 
     and all three are 0 where a side has no token but special ones, F where P + R = 0. Raw scores of unrelated texts are
     high, 0.8 and more with roberta-large: they compare systems on the same texts and say little by themselves.
-    Rescaled scores (`bert_score_rescale`) are (s - b) / (1 - b) with b the score of random pairs, and may be negative.
+    Rescaled scores (`bert_score_rescale`) are (s - b) / (1 - b) with b the score of random pairs, and may be negative:
+    those of a blank prediction, whose raw score is 0, are.
 
     Source: Zhang et al. 2020 (https://openreview.net/forum?id=SkeHuCVFDr) as in bert-score 0.3.13 without idf. There,
     padding counts as a similarity of 0; here a score is always that of the pair alone.
@@ -170,16 +171,30 @@ class BertScore(EmbeddingMetric):
                 return str(error)
         return problem
 
-    def comparer(
-        self, encoder: Encoder, corpus: Pairs | None, settings: Any, options: Mapping[str, Any]
-    ) -> Callable[[Embedded, Embedded], Mapping[str, float]]:
+    def remarks(self, **options: Any) -> list[str]:
+        """Say which layer is used where none is published for the encoder."""
+        settings = self.settings(options)
+        if settings.layer is not None:
+            return []
+        return [_no_published_layer(settings, count_layers(checkpoints.configuration(settings.model) or {}))]
+
+    def blank(self, **options: Any) -> float | None:
+        """Return the score of a blank prediction: 0, which rescaling makes -b / (1 - b) with b the baseline."""
+        settings = self.settings(options)
+        layer = settings.layer
+        if layer is None:
+            layer = count_layers(checkpoints.configuration(settings.model) or {})
+        try:
+            baseline = None if layer is None else settings.baseline(layer)
+        except ValueError:  # nothing will be scored
+            return self.worst
+        return _rescaled((0.0, 0.0, 0.0), baseline)[self.parts[self.name]]
+
+    def comparer(self, encoder: Encoder, corpus: Pairs | None, settings: Any, options: Mapping[str, Any]) -> Compare:
         """Return a function of a prediction and a reference that gives precision, recall and F by metric."""
         (layer,) = settings.layers(encoder.n_layers)
         if settings.layer is None:
-            tell_once(
-                f"bert_score: no layer is published for {checkpoints.short_name(settings.model)}, so its last one, "
-                f"{layer}, is used; bert_score_layer chooses another"
-            )
+            tell_once(_no_published_layer(settings, layer))
         baseline = settings.baseline(layer)
         last: list[tuple[Embedded, Any]] = []
 
@@ -191,11 +206,10 @@ class BertScore(EmbeddingMetric):
             del last[2:]
             return last[0][1]
 
-        def compare(prediction: Embedded, reference: Embedded) -> dict[str, float]:
+        def compare(prediction: Embedded, reference: Embedded) -> Compared:
             values = _match(unit(prediction), unit(reference), ~prediction.tokens.special, ~reference.tokens.special)
-            if baseline is not None and any(values):
-                values = tuple((value - base) / (1 - base) for value, base in zip(values, baseline, strict=True))
-            return {name: values[part] for name, part in self.parts.items()}
+            values = _rescaled(values, baseline)
+            return Compared({name: values[part] for name, part in self.parts.items()})
 
         return compare
 
@@ -216,11 +230,26 @@ class BertScore(EmbeddingMetric):
             **settings.compute.signature_fields(),
             refs="best",
             scale="cosine" if settings.rescale == "no" else "rescaled",
-            blank="0",
+            blank="0" if settings.rescale == "no" else "rescaled-0",
         )
 
 
 BERT_SCORE = tuple(BertScore(name) for name in _DESCRIPTIONS)
+
+
+def _no_published_layer(settings: Settings, last: int | None) -> str:
+    named = "its last one" if last is None else f"its last one, {last},"
+    return (
+        f"bert_score: no layer is published for {checkpoints.short_name(settings.model)}, so {named} is used; "
+        "bert_score_layer chooses another"
+    )
+
+
+def _rescaled(values: tuple[float, ...], baseline: tuple[float, float, float] | None) -> tuple[float, ...]:
+    """Return precision, recall and F with 0 where random pairs are, and 1 where it was."""
+    if baseline is None:
+        return values
+    return tuple((value - base) / (1 - base) for value, base in zip(values, baseline, strict=True))
 
 
 def _unit(vectors: torch.Tensor) -> torch.Tensor:

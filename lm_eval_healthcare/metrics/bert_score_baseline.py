@@ -7,6 +7,8 @@ import hashlib
 from importlib.util import find_spec
 from pathlib import Path
 
+from lm_eval_healthcare.metrics.bert_score_layers import plain_name
+
 COLUMNS = ("P", "R", "F")
 
 
@@ -36,9 +38,10 @@ def baseline_file(rescale: str, language: str | None, model_name: str) -> Path:
             "pip install --no-deps bert-score==0.3.13, or give the path of a file of baselines"
         )
     folder = Path(next(iter(found.submodule_search_locations))) / "rescale_baseline" / (language or "-")
-    files = sorted(folder.rglob(f"{model_name}.tsv")) if folder.is_dir() else []
+    tables = sorted(folder.rglob("*.tsv")) if folder.is_dir() else []
+    files = [path for path in tables if plain_name(path.stem) == plain_name(model_name)]
     if not files:
-        known = ", ".join(sorted({path.stem for path in folder.rglob("*.tsv")})) if folder.is_dir() else "none"
+        known = ", ".join(sorted({path.stem for path in tables})) or "none"
         raise ValueError(
             f"bert_score_rescale=package: bert-score has no baselines of {model_name} for the language "
             f"{language or '(several)'} (it has: {known}). Use one of these, a file of your own, or no"

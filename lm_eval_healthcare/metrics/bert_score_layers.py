@@ -39,6 +39,22 @@ LAYERS: dict[str, int] = {
 """Layers by the last part of a model's name, so that a folder of that name is known too."""
 
 
+def published_layer(name: str) -> int | None:
+    """Return the layer that is published for a model of that name, None if none is.
+
+    Upper and lower case, `_` and `-` are the same: `Roberta_Large` is known, `roberta-large-copy` is not.
+    """
+    return _BY_PLAIN_NAME.get(plain_name(name))
+
+
+def plain_name(name: str) -> str:
+    """Return a model's name in lower case with `-` for `_`."""
+    return name.lower().replace("_", "-")
+
+
+_BY_PLAIN_NAME = {plain_name(name): layer for name, layer in LAYERS.items()}
+
+
 def default_language(languages: Sequence[str]) -> str | None:
     """Return the two-letter code of the texts' language, None if there are several."""
     codes = {code.lower().replace("_", "-").partition("-")[0] for code in languages}

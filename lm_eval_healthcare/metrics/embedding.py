@@ -20,7 +20,21 @@ from lm_eval_healthcare.metrics.settings import Compute
 if TYPE_CHECKING:
     from pathlib import Path
 
-Compare = Callable[[Embedded, Embedded], Mapping[str, float]]
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison of a prediction and a reference has given.
+
+    Attributes:
+        scores: By metric.
+        whole: Whether all that the encoder saw of both texts was compared.
+    """
+
+    scores: Mapping[str, float]
+    whole: bool = True
+
+
+Compare = Callable[[Embedded, Embedded], Compared]
 
 
 class Settings(Protocol):
@@ -214,23 +228,29 @@ def _one_pass(
     encoder = load(folder, compute, depth)
     layers = {layer for group in groups for layer in group.settings.layers(encoder.n_layers)}
     compares = [
-        (group.metric.comparer(encoder, options.get("corpus"), group.settings, options), group.names)
-        for group in groups
+        (group, group.metric.comparer(encoder, options.get("corpus"), group.settings, options)) for group in groups
     ]
     names = [name for group in groups for name in group.names]
     tally = _Tally(names, documents, options.get("report"))
 
     def visit(number: int, prediction: Embedded, reference: Embedded) -> None:
-        values: dict[str, float] = {}
-        for compare, wanted in compares:
+        cut = prediction.tokens.truncated or reference.tokens.truncated
+        values: dict[str, tuple[float, bool]] = {}
+        for group, compare in compares:
             given = compare(prediction, reference)
-            values.update((name, given[name]) for name in wanted)
-        tally.add(number, values, prediction.tokens.truncated or reference.tokens.truncated)
+            values.update((name, (given.scores[name], cut or not given.whole)) for name in group.names)
+            if not np.isfinite([*given.scores.values()]).all():
+                devices.tell_once(
+                    f"{group.metric.group}: {group.settings.model} gives vectors that are no finite numbers; documents "
+                    "with them have no score. Its weights may be damaged, or too large for metrics_dtype",
+                    subject=f"not finite: {group.metric.group} {group.settings.model}",
+                )
+        tally.add(number, values)
 
     description = "+".join(dict.fromkeys(group.metric.group for group in groups))
     embed_pairs(encoder, sorted(layers), documents.texts, documents.pairs, compute, visit, description)
     found.scores |= tally.scores
-    found.truncated |= {name: tally.truncated.copy() for name in names}
+    found.truncated |= tally.truncated
 
 
 class _Tally:
@@ -241,9 +261,9 @@ class _Tally:
     ) -> None:
         n_documents, n_pairs = len(documents.of_document), len(documents.pairs)
         self.scores = {name: np.full(n_documents, np.nan) for name in names}
-        self.truncated = np.zeros(n_documents, dtype=bool)
+        self.truncated = {name: np.zeros(n_documents, dtype=bool) for name in names}
         self._values = {name: np.full(n_pairs, np.nan) for name in names}
-        self._cut = np.zeros(n_pairs, dtype=bool)
+        self._cut = {name: np.zeros(n_pairs, dtype=bool) for name in names}
         self._pairs = documents.of_document
         self._open = [len(numbers) for numbers in documents.of_document]
         self._used_by: dict[int, list[int]] = defaultdict(list)
@@ -252,11 +272,11 @@ class _Tally:
                 self._used_by[number].append(row)
         self._report = report
 
-    def add(self, number: int, values: Mapping[str, float], cut: bool) -> None:
-        """Take the scores of a pair."""
-        for name, value in values.items():
+    def add(self, number: int, values: Mapping[str, tuple[float, bool]]) -> None:
+        """Take the scores of a pair, each with whether a text was not compared to its end."""
+        for name, (value, cut) in values.items():
             self._values[name][number] = value
-        self._cut[number] = cut
+            self._cut[name][number] = cut
         for row in self._used_by[number]:
             self._open[row] -= 1
             if not self._open[row]:
@@ -264,8 +284,8 @@ class _Tally:
 
     def _complete(self, row: int) -> None:
         numbers = self._pairs[row]
-        self.truncated[row] = self._cut[numbers].any()
         for name, values in self._values.items():
-            self.scores[name][row] = values[numbers].max()
-            if self._report is not None:
-                self._report(name, row, float(self.scores[name][row]), bool(self.truncated[row]))
+            score, cut = float(values[numbers].max()), bool(self._cut[name][numbers].any())
+            self.scores[name][row], self.truncated[name][row] = score, cut
+            if self._report is not None and np.isfinite(score):
+                self._report(name, row, score, cut)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from lm_eval_healthcare.metrics.base import format_signature
 from lm_eval_healthcare.metrics.bert_score_layers import default_language
-from lm_eval_healthcare.metrics.embedding import EmbeddingMetric
+from lm_eval_healthcare.metrics.embedding import Compare, Compared, EmbeddingMetric
 from lm_eval_healthcare.metrics.encoding import checkpoints
 from lm_eval_healthcare.metrics.encoding.device import tell_once
 from lm_eval_healthcare.metrics.encoding.encoder import Encoder, count_layers
@@ -19,7 +19,7 @@ from lm_eval_healthcare.metrics.pairs import Pairs
 from lm_eval_healthcare.metrics.settings import COMPUTE_OPTIONS, Compute, choice, text, whole_number
 from lm_eval_healthcare.metrics.transport import distances, earth_movers_distance
 from lm_eval_healthcare.metrics.word_points import Points, WordFinder, points_of
-from lm_eval_healthcare.metrics.word_rarity import WordRarity, fingerprint
+from lm_eval_healthcare.metrics.word_rarity import WordRarity, all_references, fingerprint
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.metrics.encoding.embed import Embedded
@@ -138,7 +138,8 @@ class MoverScore(EmbeddingMetric):
 
     Weights are inverse document frequencies, $\log\frac{N + 1}{df + 1}$ of a token that df of N texts have: for
     references among all references of the evaluated set, for predictions among all predictions (the option `corpus`;
-    `metrics.score` takes what it is given as the set). [CLS] and [SEP] are in every text and weigh nothing. So scores
+    `metrics.score` takes what it is given as the set). Blank texts do not count, the references of blank predictions
+    do. [CLS] and [SEP] are in every text and weigh nothing. So scores
     of two runs are comparable where the sets are the same, which the signature tells; `mover_score_idf=uniform` weighs
     all words, [CLS] and [SEP] the same and needs no set. A prediction that is its reference word by word scores 1 if
     its words weigh the same on both sides, as they do with uniform weights.
@@ -183,9 +184,7 @@ class MoverScore(EmbeddingMetric):
         """
         return Settings.from_options(options)
 
-    def comparer(
-        self, encoder: Encoder, corpus: Pairs | None, settings: Any, options: Mapping[str, Any]
-    ) -> Callable[[Embedded, Embedded], Mapping[str, float]]:
+    def comparer(self, encoder: Encoder, corpus: Pairs | None, settings: Any, options: Mapping[str, Any]) -> Compare:
         """Return a function of a prediction and a reference that gives their score.
 
         Raises:
@@ -200,8 +199,9 @@ class MoverScore(EmbeddingMetric):
             sides = _rarities(encoder, corpus, settings.compute.long)
         predictions, references = (_Side(encoder, settings, rarity) for rarity in sides)
 
-        def compare(prediction: Embedded, reference: Embedded) -> dict[str, float]:
-            return {self.name: _score(predictions(prediction), references(reference), settings.variant)}
+        def compare(prediction: Embedded, reference: Embedded) -> Compared:
+            (moved, all_moved), (goal, all_of_goal) = predictions(prediction), references(reference)
+            return Compared({self.name: _score(moved, goal, settings.variant)}, all_moved and all_of_goal)
 
         return compare
 
@@ -240,24 +240,26 @@ class _Side:
         self._find = WordFinder(encoder.tokenizer.vocabulary, rarity, settings.variant.keep_pieces)
         self._layers = settings.layers(encoder.n_layers)
         self._ngram = settings.variant.ngram
-        self._last: tuple[Embedded | None, Points | None] = (None, None)
+        self._last: tuple[Embedded | None, tuple[Points | None, bool]] = (None, (None, True))
 
-    def __call__(self, embedded: Embedded) -> Points | None:
-        """Return a text's points, None if it has no word."""
+    def __call__(self, embedded: Embedded) -> tuple[Points | None, bool]:
+        """Return a text's points, None if it has no word, and whether they are those of all its words."""
         if self._last[0] is not embedded:
             self._last = embedded, self._points(embedded)
         return self._last[1]
 
-    def _points(self, embedded: Embedded) -> Points | None:
+    def _points(self, embedded: Embedded) -> tuple[Points | None, bool]:
         words = self._find(embedded.tokens.ids)
         if words is None:
-            return None
-        if len(words.kept) > MOST_WORDS:
+            return None, True
+        whole = len(words.kept) <= MOST_WORDS
+        if not whole:
             tell_once(
-                f"mover_score: of texts with more than {MOST_WORDS} words only the first {MOST_WORDS} are compared"
+                f"mover_score: of texts with more than {MOST_WORDS} words only the first {MOST_WORDS} are compared; "
+                "their documents count as truncated"
             )
         layers = [embedded.layers[layer].cpu().numpy() for layer in self._layers]
-        return points_of(layers, words.first(MOST_WORDS), self._ngram)
+        return points_of(layers, words.first(MOST_WORDS), self._ngram), whole
 
 
 def _score(prediction: Points | None, reference: Points | None, variant: Variant) -> float:
@@ -265,7 +267,6 @@ def _score(prediction: Points | None, reference: Points | None, variant: Variant
     if prediction is None or reference is None:
         return 0.0
     if not (np.isfinite(prediction.vectors).all() and np.isfinite(reference.vectors).all()):
-        tell_once("mover_score: the encoder gives vectors that are no numbers; those documents have no score")
         return float("nan")
     cost = distances(prediction.vectors, reference.vectors, squared=variant.squared)
     moved = earth_movers_distance(cost, prediction.weights, reference.weights)
@@ -276,7 +277,7 @@ def _rarities(encoder: Encoder, corpus: Pairs, long: str) -> tuple[WordRarity, W
     """Count the tokens of both sides of an evaluated set, once for all calls that score parts of it."""
     key = ("rarities", encoder.folder, long)
     if key not in corpus.notes:
-        references = [text for texts in corpus.references for text in texts]
+        references = all_references(corpus)
         corpus.notes[key] = _rarity(encoder, corpus.predictions, long), _rarity(encoder, references, long)
     return corpus.notes[key]
 

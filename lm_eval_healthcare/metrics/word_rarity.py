@@ -52,12 +52,17 @@ class WordRarity:
         return found
 
 
+def all_references(corpus: Pairs) -> list[str]:
+    """Return the references of an evaluated set, also those of the documents whose prediction is blank."""
+    return [text for texts in (*corpus.references, *corpus.unanswered_references) for text in texts]
+
+
 def fingerprint(corpus: Pairs) -> str:
     """Return 12 hexadecimal digits that say which texts an evaluated set has on each side, in whatever order.
 
     Texts that are there several times count as often. No tokenizer is asked, so that signatures are cheap.
     """
-    sides = (corpus.predictions, [text for texts in corpus.references for text in texts])
+    sides = (corpus.predictions, all_references(corpus))
     return hashlib.sha256("".join(_digest(side) for side in sides).encode()).hexdigest()[:12]
 
 

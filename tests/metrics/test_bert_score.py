@@ -16,7 +16,7 @@ import pytest
 
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.metrics.bert_score import BertScore, Settings
-from lm_eval_healthcare.metrics.bert_score_layers import LAYERS, default_model
+from lm_eval_healthcare.metrics.bert_score_layers import LAYERS, default_model, published_layer
 from lm_eval_healthcare.metrics.encoding import device, embed, encoder
 from lm_eval_healthcare.metrics.encoding.tokens import Tokens, Vocabulary
 from lm_eval_healthcare.metrics.settings import Compute
@@ -75,7 +75,7 @@ def by_hand(prediction: Sequence[Any], reference: Sequence[Any], **settings: Any
 
     chosen = Settings("toy", Compute(), 1, True, **{"rescale": "no", "language": "en", **settings})
     compare = BertScore("bert_score").comparer(SimpleNamespace(n_layers=1), None, chosen, {})  # type: ignore[arg-type]
-    return compare(embedded(prediction), embedded(reference))
+    return compare(embedded(prediction), embedded(reference)).scores
 
 
 def test_two_dimensions_by_hand() -> None:
@@ -126,7 +126,29 @@ def test_rescaling_by_hand(tmp_path: Path) -> None:
     assert found["bert_score_precision"] == pytest.approx(0.4, rel=1e-6)
     assert found["bert_score_recall"] == pytest.approx(0.5, rel=1e-6)
     assert found["bert_score"] == pytest.approx((1.12 / 1.5 - 0.55) / 0.45, rel=1e-6)
-    assert set(by_hand([(1, 0)] * 2, [(1, 0)] * 3, rescale=str(table)).values()) == {0.0}
+    # A side without a token but special ones has 0: (0 - 0.5) / 0.5, (0 - 0.6) / 0.4, (0 - 0.55) / 0.45, as bert-score.
+    nothing = by_hand([(1, 0)] * 2, [(1, 0)] * 3, rescale=str(table))
+    expected = {"bert_score_precision": -1, "bert_score_recall": -1.5, "bert_score": -0.55 / 0.45}
+    assert dict(nothing) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_blank_prediction_has_the_rescaled_zero(tmp_path: Path) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text("LAYER,P,R,F\n2,0.5,0.6,0.55\n3,0.2,0.2,0.2\n")
+    pairs: list[tuple[Any, Any]] = [(None, "fever"), (" \n", ["fever", "cough"]), ("fever", "fever"), ("", None)]
+    model = str(tiny_bert(tmp_path / "tiny"))
+    found = scores(pairs, model, bert_score_rescale=str(table))
+    np.testing.assert_allclose(found[:2], [[-1, -1.5, -0.55 / 0.45]] * 2, rtol=1e-12)
+    np.testing.assert_allclose(found[2], [1, 1, 1], atol=1e-6)
+    assert np.isnan(found[3]).all()
+    # The last of its 3 layers, where no other is asked for or published.
+    blank = metrics.score([""], ["x"], NAMES, bert_score_model=model, bert_score_rescale=str(table))
+    assert {name: values[0] for name, values in blank.items()} == pytest.approx(dict.fromkeys(NAMES, -0.25))
+    np.testing.assert_array_equal(scores(pairs[:2], model), np.zeros((2, 3)))
+    assert fields(bert_score_model=model)["blank"] == "0"
+    assert fields(bert_score_model=model, bert_score_rescale=str(table))["blank"] == "rescaled-0"
+    # Of no use: nothing can be scored with them, which is told elsewhere.
+    assert metrics.blank_score("bert_score", bert_score_model=model, bert_score_rescale="/no/such/table") == 0
 
 
 def reference_loop(prediction: str, reference: str, model: str, layer: int, first: str = "") -> list[float]:
@@ -369,6 +391,28 @@ def test_the_layer_of_a_known_encoder_is_taken_from_its_folders_name(tmp_path: P
     assert found[0] == pytest.approx(found[1], abs=1e-9)
     assert found[0] != pytest.approx(found[2], abs=1e-4)
     assert LAYERS["roberta-large"] == 17
+
+
+@pytest.mark.parametrize("name", ["roberta_large", "Roberta-Large", "SCIBERT-scivocab-uncased"])
+def test_names_are_known_whatever_their_case_and_dashes(name: str) -> None:
+    assert published_layer(name) == {"roberta-large": 17}.get(name.lower().replace("_", "-"), 8)
+
+
+@pytest.mark.parametrize("name", ["roberta-large-offline", "my-roberta-large", "roberta", "roberta-large.bak"])
+def test_names_that_are_only_like_a_known_one_are_not_known(name: str) -> None:
+    assert published_layer(name) is None
+
+
+def test_an_unknown_encoder_is_remarked_on_before_the_run(tiny: Callable[[str], str]) -> None:
+    for name in NAMES:
+        [text] = metrics.remarks(name, bert_score_model=tiny("bert"))
+        assert text == (
+            "bert_score: no layer is published for bert, so its last one, 3, is used; bert_score_layer chooses another"
+        )
+    [text] = metrics.remarks("bert_score", bert_score_model="someone/on-the-hub")
+    assert "no layer is published for on-the-hub, so its last one is used" in text
+    assert metrics.remarks("bert_score", bert_score_model=tiny("bert"), bert_score_layer=1) == []
+    assert metrics.remarks("bert_score") == []
 
 
 def test_an_unknown_encoder_uses_its_last_layer_and_says_so_once(

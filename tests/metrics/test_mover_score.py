@@ -88,7 +88,7 @@ def by_hand(
     predictions, references = zip(*pairs, strict=True) if corpus is None else corpus
     settings = metric.settings(options)
     compare = metric.comparer(toy, Pairs.of(predictions, references), settings, options)  # type: ignore[arg-type]
-    return [compare(toy.embed(p, turned), toy.embed(r, turned))["mover_score"] for p, r in pairs]
+    return [compare(toy.embed(p, turned), toy.embed(r, turned)).scores["mover_score"] for p, r in pairs]
 
 
 # Predictions: "fever" is in 2 of 2 and weighs log(3/3) = 0, "cough" log(3/2). References: every word log(3/2).
@@ -186,17 +186,59 @@ def test_only_the_first_words_of_an_endless_text(monkeypatch: pytest.MonkeyPatch
     assert found == pytest.approx([1 - R2 / 3], abs=1e-7)
 
 
+def test_a_text_of_which_only_the_first_words_are_compared_is_flagged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lm_eval_healthcare.metrics.mover_score.MOST_WORDS", 80)
+    folder = str(tiny_encoders.tiny_bert(tmp_path / "tiny"))
+    # 64 tokens in a window. The marks around a text count as words: 78 are seen whole, 79 not.
+    predictions = ["fever", "fever " * 78, "fever " * 79, "fever"]
+    references = ["cough", "cough", "cough", ["cough", "mild " * 90]]
+    options = {
+        "bert_score_model": folder, "bert_score_layer": 3, "mover_score_model": folder, "metrics_device": "cpu",
+        "metrics_long": "windows",
+    }  # fmt: skip
+    told: dict[str, dict[int, bool]] = {"bert_score": {}, "mover_score": {}}
+    found = metrics.measure(
+        predictions, references, list(told), report=lambda name, row, score, cut: told[name].update({row: cut}),
+        **options,
+    )  # fmt: skip
+    assert found.truncated["mover_score"].tolist() == [False, False, True, True]
+    assert found.truncated["bert_score"].tolist() == [False] * 4  # it compares all tokens
+    for name, flags in told.items():
+        assert [flags[row] for row in range(4)] == found.truncated[name].tolist()
+
+
 def test_vectors_that_are_no_numbers_give_no_score() -> None:
     toy, metric = Toy(), MoverScore()
     options = {"mover_score_model": "toy", "mover_score_idf": "uniform"}
     compare = metric.comparer(toy, None, metric.settings(options), options)  # type: ignore[arg-type]
     broken = toy.embed("fever")
     broken.layers[1][1] = math.nan
-    assert math.isnan(compare(broken, toy.embed("cough"))["mover_score"])
-    assert compare(toy.embed("cough"), toy.embed("cough"))["mover_score"] == pytest.approx(1.0, abs=1e-12)
+    assert math.isnan(compare(broken, toy.embed("cough")).scores["mover_score"])
+    assert compare(toy.embed("cough"), toy.embed("cough")).scores["mover_score"] == pytest.approx(1.0, abs=1e-12)
 
 
 # --- rarity ----------------------------------------------------------------------------------------------------------
+
+
+def test_references_of_blank_predictions_are_of_the_set() -> None:
+    # References: "fever" in 3 of 4 weighs log(5/4), "cough" and "mild" log(5/2). Predictions: 2, each word in one.
+    predictions, references = ["cough", "mild", " ", None], ["fever mild", "fever", ["fever", ""], "cough"]
+    weigh, other = math.log(5 / 4), math.log(5 / 2)
+    # All of "mild" goes to "fever", 2 apart, and to "mild", 0 apart, in proportion to their weights.
+    pairs = [("mild", "fever mild")]
+    found = by_hand(pairs, corpus=(predictions, references))
+    assert found == pytest.approx([1 - 2 * weigh / (weigh + other)], abs=1e-7)
+    # Without the two others: N = 2, "fever" is in both and weighs nothing.
+    assert by_hand(pairs, corpus=(predictions[:2], references[:2])) == pytest.approx([1.0], abs=1e-7)
+
+
+def test_the_fingerprint_has_the_references_of_blank_predictions() -> None:
+    whole = Pairs.of(["a", "b", ""], ["x", "y", ["z", " "]])
+    assert fingerprint(whole) != fingerprint(Pairs.of(["a", "b"], ["x", "y"]))
+    assert fingerprint(whole) != fingerprint(Pairs.of(["a", "b", ""], ["x", "y", "w"]))
+    assert fingerprint(whole) == fingerprint(Pairs.of([None, "b", "a"], ["z", "y", "x"]))
 
 
 def test_rarity_by_hand() -> None:
