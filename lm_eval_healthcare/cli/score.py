@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.cli.score_options import ParserWithMetricOptions, given_options, patterns, sort_out
-from lm_eval_healthcare.cli.tables import table
 from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
+    from lm_eval_healthcare.cli.score_samples import Outcome
     from lm_eval_healthcare.results.discovery import Found
-    from lm_eval_healthcare.scoring.rescoring import Tally
     from lm_eval_healthcare.scoring.saved_samples import Plan, Wishes
-    from lm_eval_healthcare.scoring.score_cache import ScoreCache
-    from lm_eval_healthcare.scoring.scored_results import ScoredTask
 
 logger = logging.getLogger("lm_eval_healthcare")
 
@@ -33,7 +30,6 @@ examples:
   lm-eval-healthcare score results --where model=*llama* task=careqa_open --output-dir scored --device cuda
   lm-eval-healthcare score results/answers/2026-11-30T10-15-00.000000 --metrics ngram
 """
-_COLUMNS = ("model", "run", "task", "filter", "n", "metric", "value", "stderr", "coverage", "truncated", "seconds")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partial", action="store_true", help="saved answers: score what is there, even if some are missing"
     )
+    parser.add_argument("-v", "--verbose", action="store_true", help="say more, and where in the code errors came from")
     parser.add_argument(
         "--include_path", action="append", default=[], metavar="DIR", help="your own task folder; repeatable"
     )
@@ -76,33 +73,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Score, write results and samples in the harness's format, print the tables; exit code 1 if there is nothing."""
+    """Score, write results and samples in the harness's format, print the tables.
+
+    Returns:
+        1 if nothing was scored, if a metric failed, or, with `--strict`, if a file or line could not be read; else 0.
+    """
+    from lm_eval_healthcare.cli.score_samples import Outcome, score_samples, tell_left_out
     from lm_eval_healthcare.results.discovery import find
     from lm_eval_healthcare.scoring.saved_samples import plan
 
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    _start_logging(args.verbose)
     sort_out(args)
     options = given_options(args)
     wishes = _wishes(args, options)
     found = find(args.paths)
     planned = plan(found.runs, wishes, _known_tasks(args.include_path))
-    faults = [*found.faults, *planned.faults]
-    for why, tasks in planned.left_out.items():
-        names = ", ".join(f"{task} ({runs} runs)" if runs > 1 else task for task, runs in tasks.items())
-        print(f"left out: {names}: {why}", file=sys.stderr)
-    for text in [*planned.remarks, *faults]:
+    outcome = Outcome(faults=[*found.faults, *planned.faults])
+    tell_left_out(planned.left_out)
+    for text in [*planned.remarks, *outcome.faults]:
         logger.warning(text)
     if found.scored_again:
         print(
             f"{found.scored_again} results are earlier ones of this command; their sources are scored", file=sys.stderr
         )
-    done = _score_samples(args, planned, options) if planned.tasks else 0
-    done += _score_answers(args, found, wishes, options, faults, alone=not found.runs)
-    if faults:
-        print(f"{len(faults)} files or lines could not be used, see above", file=sys.stderr)
-    if not done:
+    if planned.tasks:
+        score_samples(args, planned, options, outcome)
+    _score_answers(args, found, wishes, options, outcome, alone=not found.runs)
+    outcome.tell()
+    if not outcome.done:
         print(f"lm-eval-healthcare: nothing was scored. {_why(found, planned)}", file=sys.stderr)
-    return int(not done or bool(args.strict and faults))
+    return int(not outcome.done or bool(outcome.unscored) or bool(args.strict and outcome.faults))
+
+
+def _start_logging(verbose: bool) -> None:
+    """Let warnings go to stderr; where errors came from in the code is shown only if somebody wants to know."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter((logging.Formatter if verbose else _WithoutTraces)("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
+
+
+class _WithoutTraces(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        if not logging.getLogger().isEnabledFor(logging.DEBUG):
+            record = copy.copy(record)
+            record.exc_info = record.exc_text = None
+        return super().format(record)
 
 
 def _wishes(args: argparse.Namespace, options: dict[str, Any]) -> Wishes:
@@ -129,102 +144,17 @@ def _known_tasks(include_path: list[str]) -> Any:
     return KnownTasks([*own, pack])
 
 
-def _score_samples(args: argparse.Namespace, planned: Plan, options: dict[str, Any]) -> int:
-    """Score logged samples and print what came of it; return the number of tasks."""
-    from tqdm import tqdm
-
-    from lm_eval_healthcare.harness.options import Options
-    from lm_eval_healthcare.scoring.rescoring import Rescoring
-
-    neural = any(task.heavy for task in planned.tasks)
-    rows: list[dict[str, Any]] = []
-    files = []
-    with _cache(Options.from_metadata(options).score_cache, neural) as cache:
-        rescoring = Rescoring(planned.tasks, cache, args.output_dir)
-        interval = 0.5 if sys.stderr.isatty() else 30.0
-        with tqdm(
-            total=rescoring.total, unit=" documents", file=sys.stderr, delay=2, mininterval=interval, leave=False
-        ) as bar:
-
-            def advance(task: str, documents: int) -> None:
-                bar.set_description(task, refresh=False)
-                bar.update(documents)
-
-            for tasks, written in rescoring.run(advance):
-                rows += [row for scored in tasks for row in _rows(scored)]
-                files.append(written)
-    print(table(rows, _columns(rows)))
-    print()
-    for written in files:
-        count = len(written.samples)
-        print(f"results: {written.results}, with the samples of {count} task{'s' if count > 1 else ''}")
-    if neural:
-        _print_tally(rescoring.tally, cache)
-    return len(planned.tasks)
-
-
-def _cache(where: str | None, neural: bool) -> ScoreCache:
-    from lm_eval_healthcare.scoring.score_cache import OFF, ScoreCache
-
-    cache = ScoreCache.open(where if neural else OFF)
-    return ScoreCache.in_memory() if neural and not cache.is_open else cache
-
-
-def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the columns that say something: models, runs and filters only where there are several."""
-    runs = {(row["model"], row["run"]) for row in rows}
-    models = {model for model, _ in runs}
-    needless = {"model"} if len(models) == 1 else set()
-    needless |= {"run"} if len(runs) == len(models) else set()
-    needless |= {"filter"} if {row["filter"] for row in rows} == {"none"} else set()
-    needless |= {"truncated"} if not any(row["truncated"] for row in rows) else set()
-    return [column for column in _COLUMNS if column not in needless]
-
-
-def _rows(scored: ScoredTask) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table for one task."""
-    from lm_eval_healthcare.scoring.scored_results import summary
-
-    task, values = scored.task, summary(scored)
-    seconds: str | None = f"{task.seconds:.1f}"
-    for name in task.texts.filters:
-        for metric in task.names:
-            yield {
-                "model": task.run.model, "run": task.run.stamp, "task": task.task, "filter": name,
-                "n": len(task.texts.of(name)),
-                "metric": metric, "value": _number(values[f"{metric},{name}"]),
-                "stderr": _number(values[f"{metric}_stderr,{name}"]),
-                "coverage": _share(values[f"{metric}_coverage,{name}"]),
-                "truncated": _share(values.get(f"{metric}_truncated,{name}")), "seconds": seconds,
-            }  # fmt: skip
-            seconds = ""
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def _share(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1%}"
-
-
-def _print_tally(tally: Tally, cache: ScoreCache) -> None:
-    where = f" ({cache.path})" if cache.path is not None else ""
-    print(f"neural metrics: {tally.pairs} pairs, {tally.computed} computed, {tally.cached} from the score cache{where}")
-
-
 def _score_answers(
     args: argparse.Namespace,
     found: Found,
     wishes: Wishes,
     options: dict[str, Any],
-    faults: list[str],
+    outcome: Outcome,
     alone: bool,
-) -> int:
-    """Score saved answers that have no samples; return the number of folders."""
+) -> None:
+    """Score saved answers that have no samples."""
     from lm_eval_healthcare.scoring.unscored_answers import answered_tasks, wanted, with_samples
 
-    done = 0
     for folder in found.answers:
         tasks = answered_tasks(folder)
         logged = [] if folder in args.paths else with_samples(folder, tasks, found.runs)
@@ -235,18 +165,20 @@ def _score_answers(
         if tasks and not left:
             continue
         try:
-            _score_folder(args, folder, options, None if left == tasks else left)
-            done += 1
+            results = _score_folder(args, folder, options, None if left == tasks else left)
+            outcome.done += 1
+            outcome.take_failures_of_answers(results)
         except UserError as error:
             if alone and len(found.answers) == 1:
                 raise
-            faults.append(str(error))
+            outcome.faults.append(str(error))
             logger.warning(str(error))
-    return done
 
 
-def _score_folder(args: argparse.Namespace, folder: Path, options: dict[str, Any], tasks: list[str] | None) -> None:
-    """Score one folder of saved answers through the harness, as in the run."""
+def _score_folder(
+    args: argparse.Namespace, folder: Path, options: dict[str, Any], tasks: list[str] | None
+) -> dict[str, Any]:
+    """Score one folder of saved answers through the harness, as in the run; return the harness's results."""
     from lm_eval_healthcare.harness.command_line import results_tables, start_logging
     from lm_eval_healthcare.harness.replay import score_saved_run
 
@@ -255,6 +187,7 @@ def _score_folder(args: argparse.Namespace, folder: Path, options: dict[str, Any
     output, results = score_saved_run(folder, args.output_dir, metadata, args.partial, args.include_path, tasks)
     print("\n".join(results_tables(results)))
     print(f"results and samples: {output}")
+    return results
 
 
 def _why(found: Found, planned: Plan) -> str:

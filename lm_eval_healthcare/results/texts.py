@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lm_eval_healthcare.results.references import references
-from lm_eval_healthcare.results.results_file import ResultsError
+from lm_eval_healthcare.results.results_file import TEXT_OUTPUT, ResultsError
 from lm_eval_healthcare.results.samples_file import (
     FIXED_KEYS,
     HIDDEN_ROW,
@@ -21,34 +23,35 @@ from lm_eval_healthcare.results.samples_file import (
 )
 
 NO_FILTER = "none"
+_UNTOLD = ""
 _TOLERANCE = 1e-6
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_TARGET = "its rows have no target to compare answers with; log samples with the harness 0.4.3 or newer"
 
 
 class NoText(Exception):
     """The rows of a sample file hold nothing that a text metric could score; the message says why."""
 
 
-@dataclass
+@dataclass(slots=True)
 class TextRow:
     """One row of a sample file: a document after one filter.
 
     Attributes:
         prediction: The text that is scored, or None.
         references: What it is compared with, or None.
-        filter: The filter's name; None until it is known.
-        document: What tells the row's document from others of the file.
+        filter: The filter's name.
         doc_id: The number that the harness gave the document.
         columns: The columns of the document that categories are made of, as far as it has them.
-        values: The values of the metrics that the row holds.
+        values: The values in the row that were asked for.
     """
 
     prediction: str | None
     references: str | list[str] | None
-    filter: str | None
-    document: tuple[Any, str]
+    filter: str
     doc_id: Any
-    columns: dict[str, Any] = field(default_factory=dict)
-    values: dict[str, float] = field(default_factory=dict)
+    columns: Mapping[str, Any]
+    values: Mapping[str, float]
 
 
 @dataclass
@@ -68,11 +71,32 @@ class TextRows:
     @property
     def filters(self) -> list[str]:
         """The names of the filters, in order of their first rows."""
-        return list(dict.fromkeys(str(row.filter) for row in self.rows))
+        return list(dict.fromkeys(row.filter for row in self.rows))
 
     def of(self, name: str) -> list[TextRow]:
         """Return the rows of one filter."""
         return [row for row in self.rows if row.filter == name]
+
+
+def look_into(path: Path, output_type: str | None = None, target: str | None = None) -> dict[str, Any]:
+    """Return the first row of a sample file, whose rows are not read further than to the first with a target.
+
+    Args:
+        path: The file.
+        output_type: The task's, if known.
+        target: The task's `doc_to_target`, if known.
+
+    Raises:
+        NoText: If there is no text to score, as far as these rows tell.
+        ResultsError: If they cannot be read.
+    """
+    first: dict[str, Any] | None = None
+    for row in SampleFile(path):
+        first = first or row
+        _refuse_without_text(row, output_type if row is first else TEXT_OUTPUT)
+        if references(row, target) is not None:
+            return first
+    raise NoText(_NO_TARGET)
 
 
 def read_texts(
@@ -80,7 +104,9 @@ def read_texts(
     output_type: str | None = None,
     target: str | None = None,
     columns: Sequence[str] = (),
+    values: Sequence[str] = (),
     recorded: Mapping[str, Mapping[str, Any]] | None = None,
+    known: dict[str, str] | None = None,
 ) -> TextRows:
     """Read a sample file.
 
@@ -89,55 +115,87 @@ def read_texts(
         output_type: The task's, if known.
         target: The task's `doc_to_target`, if known.
         columns: Columns of the documents to keep.
+        values: Values of the rows to keep.
         recorded: The values of the task's metrics by filter, as its results file has them; they tell the filters of
             rows that do not say theirs.
+        known: References of other files, and of this one from now on, so that equal ones are in memory once.
 
     Raises:
         NoText: If there is no text to score: another kind of task, texts that are not logged, no targets.
         ResultsError: If the file cannot be read, or its rows cannot be told apart.
     """
-    file = SampleFile(path)
-    rows: list[TextRow] = []
+    file, known = SampleFile(path), {} if known is None else known
+    rows: list[_Row] = []
     for row in file:
-        doc = row.get("doc")
-        if not rows and not is_text(row, output_type):
-            raise NoText("its answers are log-likelihoods of choices, not texts")
-        if isinstance(doc, dict) and HIDDEN_ROW in doc:
-            raise NoText(
-                "the texts of this credentialed data set are not in the log (keep_text=yes in the run keeps them)"
-            )
-        rows.append(_text_row(row, target, columns))
-    if not any(row.references is not None for row in rows):
-        raise NoText("its rows have no target to compare answers with; log samples with the harness 0.4.3 or newer")
+        _refuse_without_text(row, TEXT_OUTPUT if rows else output_type)
+        rows.append(_Row.of(row, _text_row(row, target, columns, values, known)))
+    if not any(row.text.references is not None for row in rows):
+        raise NoText(_NO_TARGET)
     _name_filters(path, rows, recorded or {})
-    return TextRows(path, rows, file.cut)
+    return TextRows(path, [row.text for row in rows], file.cut)
 
 
-def _text_row(row: Mapping[str, Any], target: str | None, columns: Sequence[str]) -> TextRow:
+@dataclass(slots=True)
+class _Row:
+    """A row with what its filter is told by.
+
+    Attributes:
+        text: What is kept.
+        document: What tells the row's document from others of the file.
+        values: The values of all metrics, where the row does not say its filter.
+    """
+
+    text: TextRow
+    document: tuple[str, str]
+    values: dict[str, float]
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], text: TextRow) -> _Row:
+        values = _numbers(row) if text.filter == _UNTOLD else {}
+        return cls(text, (str(row.get("doc_id")), document_hash(row)), values)
+
+
+def _refuse_without_text(row: Mapping[str, Any], output_type: str | None) -> None:
+    if not is_text(row, output_type):
+        raise NoText("its answers are log-likelihoods of choices, not texts")
     doc = row.get("doc")
-    name = row.get("filter")
+    if isinstance(doc, dict) and HIDDEN_ROW in doc:
+        raise NoText("the texts of this credentialed data set are not in the log (keep_text=yes in the run keeps them)")
+
+
+def _text_row(
+    row: Mapping[str, Any], target: str | None, columns: Sequence[str], values: Sequence[str], known: dict[str, str]
+) -> TextRow:
+    doc, name, texts = row.get("doc"), row.get("filter"), references(row, target)
+    if isinstance(texts, str):
+        texts = known.setdefault(texts, texts)
+    elif texts is not None:
+        texts = [known.setdefault(text, text) for text in texts]
+    numbers = _numbers(row) if values else {}
     return TextRow(
         prediction=prediction(row),
-        references=references(row, target),
-        filter=name if isinstance(name, str) else None,
-        document=(str(row.get("doc_id")), document_hash(row)),
+        references=texts,
+        filter=sys.intern(name) if isinstance(name, str) else _UNTOLD,
         doc_id=row.get("doc_id"),
-        columns={column: doc[column] for column in columns if isinstance(doc, dict) and column in doc},
-        values={
-            key: float(value) for key, value in row.items() if key not in FIXED_KEYS and isinstance(value, int | float)
-        },
+        columns={c: doc[c] for c in columns if isinstance(doc, dict) and c in doc} or _NOTHING,
+        values={key: numbers[key] for key in values if key in numbers} or _NOTHING,
     )
 
 
-def _name_filters(path: Path, rows: Sequence[TextRow], recorded: Mapping[str, Mapping[str, Any]]) -> None:
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    return {key: float(value) for key, value in row.items() if key not in FIXED_KEYS and isinstance(value, int | float)}
+
+
+def _name_filters(path: Path, rows: Sequence[_Row], recorded: Mapping[str, Mapping[str, Any]]) -> None:
     """Give every row its filter, and refuse files in which a document comes twice with one filter."""
-    if all(row.filter is None for row in rows):
+    if all(row.text.filter == _UNTOLD for row in rows):
         for found, block in zip(*_blocks(path, rows, recorded), strict=True):
             for row in block:
-                row.filter = found
+                row.text.filter = found
     for row in rows:
-        row.filter = NO_FILTER if row.filter is None else row.filter
-    repeated = [key for key, count in Counter((row.filter, row.document) for row in rows).items() if count > 1]
+        row.text.filter = NO_FILTER if row.text.filter == _UNTOLD else row.text.filter
+    counts = Counter((row.text.filter, row.document) for row in rows)
+    repeated = [key for key, count in counts.items() if count > 1]
     if repeated:
         name, (doc_id, _) = repeated[0]
         raise ResultsError(
@@ -147,14 +205,14 @@ def _name_filters(path: Path, rows: Sequence[TextRow], recorded: Mapping[str, Ma
 
 
 def _blocks(
-    path: Path, rows: Sequence[TextRow], recorded: Mapping[str, Mapping[str, Any]]
-) -> tuple[list[str], list[list[TextRow]]]:
+    path: Path, rows: Sequence[_Row], recorded: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], list[list[_Row]]]:
     """Return the filters of rows that do not name theirs: each filter wrote all documents, one filter after the other.
 
     Raises:
         ResultsError: If it cannot be made sure which filter is which.
     """
-    blocks: list[list[TextRow]] = [[]]
+    blocks: list[list[_Row]] = [[]]
     seen: set[tuple[Any, str]] = set()
     for row in rows:
         if row.document in seen:
@@ -174,7 +232,7 @@ def _blocks(
     return names, blocks
 
 
-def _agrees(block: Sequence[TextRow], recorded: Mapping[str, Any]) -> bool:
+def _agrees(block: Sequence[_Row], recorded: Mapping[str, Any]) -> bool:
     """Say whether the means of a block are those that a filter has in the results file."""
     compared = 0
     for metric, value in recorded.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _TRIES = 100
+_numbers = itertools.count()
 _PART = re.compile(r"\..+\.(?P<host>[^.]*)\.(?P<pid>\d+)\.part")
 
 
@@ -46,57 +48,104 @@ def refuse_unwritable(folder: Path) -> None:
         raise ResultsError(f"{folder}: cannot write there ({error}); choose a folder with --output-dir") from error
 
 
-def write_run(
-    folder: Path,
-    prefix: str,
-    samples: Mapping[str, Iterable[Mapping[str, Any]]],
-    results: Callable[[Mapping[str, str]], Mapping[str, Any]],
-) -> Written:
-    """Write the samples of several tasks and the results file that goes with them, under one new time stamp.
+class NotWritten(ResultsError):
+    """Results cannot be written: the disk is full, or the folder not writable."""
 
-    All files are written under other names first and get their own ones at the end, the results file first: so nobody
-    ever sees a part of a file, or samples without the results that say where they come from.
 
-    Args:
-        folder: Where to write; made if needed.
-        prefix: What stands before the time in the name of the results file; `results` as the harness has it.
-        samples: The rows of each task, in order.
-        results: Makes the content of the results file from the `task_hashes` of the rows that were written.
+class RunWriter:
+    """Writes what comes of one run, task by task, and gives all files their names when the last is written.
 
-    Raises:
-        ResultsError: If the disk is full or the folder not writable; then nothing is left behind.
+    All files have other names until then, and the results file gets its own first: so nobody ever sees a part of a
+    file, or samples without the results that say where they come from.
     """
-    parts: dict[str, Path] = {}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(folder)
-        hashes = {}
-        for task, rows in samples.items():
-            parts[task] = _part(folder, f"samples_{task}")
-            hashes[task] = _write_rows(parts[task], rows)
-        part = parts[""] = _part(folder, prefix)
-        _write(part, [json.dumps(results(hashes), indent=2, ensure_ascii=False, default=str)])
+
+    def __init__(self, folder: Path, prefix: str) -> None:
+        """Prepare.
+
+        Args:
+            folder: Where to write; made if needed.
+            prefix: What stands before the time in the name of the results file; `results` as the harness has it.
+        """
+        self._folder, self._prefix = folder, prefix
+        self._parts: dict[str, Path] = {}
+        self._hashes: dict[str, str] = {}
+
+    def add(self, task: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write the samples of a task.
+
+        Args:
+            task: The task's name.
+            rows: Its rows, in order; what they raise leaves the task out.
+
+        Raises:
+            NotWritten: If that cannot be done.
+        """
+        with self._told():
+            if not self._parts:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                _remove_abandoned(self._folder)
+            part = _part(self._folder, f"samples_{task}")
+            try:
+                self._hashes[task] = _write_rows(part, rows)
+            except BaseException:
+                _remove(part)
+                raise
+            self._parts[task] = part
+
+    def publish(self, results: Callable[[Mapping[str, str]], Mapping[str, Any]]) -> Written:
+        """Write the results file and give all files their names, under one new time stamp.
+
+        Args:
+            results: Makes the content of the results file from the `task_hashes` of the rows that were written.
+
+        Raises:
+            NotWritten: If that cannot be done; then nothing is left behind.
+        """
+        try:
+            with self._told():
+                return self._publish(results)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove what has no name of its own; calling it again, or after `publish`, does nothing."""
+        for part in self._parts.values():
+            _remove(part)
+        self._parts = {}
+
+    def _publish(self, results: Callable[[Mapping[str, str]], Mapping[str, Any]]) -> Written:
+        folder, tasks = self._folder, dict(self._parts)
+        part = self._parts[""] = _part(folder, self._prefix)
+        _write(part, [json.dumps(results(self._hashes), indent=2, ensure_ascii=False, default=str)])
         moment = datetime.now()
         for attempt in range(_TRIES):
             stamp = time_stamp(moment + timedelta(microseconds=attempt))
-            targets = {task: folder / f"samples_{task}_{stamp}.jsonl" for task in samples}
-            names = [(part, folder / f"{prefix}_{stamp}.json"), *((parts[task], targets[task]) for task in samples)]
-            if _publish(names):
+            targets = {task: folder / f"samples_{task}_{stamp}.jsonl" for task in tasks}
+            names = [(part, folder / f"{self._prefix}_{stamp}.json")]
+            names += [(own, targets[task]) for task, own in tasks.items()]
+            if _take_names(names):
                 return Written(names[0][1], list(targets.values()))
-    except OSError as error:
-        raise ResultsError(
-            f"{folder}: results could not be written ({error}). Free space or choose another folder with --output-dir, "
-            "and give the same command again"
-        ) from error
-    finally:
-        for part in parts.values():
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
-    raise ResultsError(f"{folder}: no free name for results; choose another folder with --output-dir")
+        raise NotWritten(f"{folder}: no free name for results; choose another folder with --output-dir")
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise NotWritten(
+                f"{self._folder}: results could not be written ({error}). Free space or choose another folder with "
+                "--output-dir, and give the same command again"
+            ) from error
 
 
 def _part(folder: Path, name: str) -> Path:
-    return folder / f".{name}.{_host()}.{os.getpid()}.part"
+    """Return the name of a file until it gets its own; several of one name may be there at once."""
+    return folder / f".{name}.{next(_numbers)}.{_host()}.{os.getpid()}.part"
+
+
+def _remove(part: Path) -> None:
+    with contextlib.suppress(OSError):
+        part.unlink(missing_ok=True)
 
 
 def _host() -> str:
@@ -125,7 +174,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
         os.fsync(stream.fileno())
 
 
-def _publish(names: Sequence[tuple[Path, Path]]) -> bool:
+def _take_names(names: Sequence[tuple[Path, Path]]) -> bool:
     """Give files their own names, all of them or, if one is taken, none."""
     done: list[Path] = []
     try:
@@ -162,8 +211,7 @@ def _remove_abandoned(folder: Path) -> None:
     for path in folder.glob(".*.part"):
         match = _PART.fullmatch(path.name)
         if match and match["host"] == _host() and not _is_alive(int(match["pid"])):
-            with contextlib.suppress(OSError):
-                path.unlink()
+            _remove(path)
 
 
 def _is_alive(pid: int) -> bool:

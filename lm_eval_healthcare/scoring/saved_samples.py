@@ -1,4 +1,4 @@
-"""Which samples of earlier runs are scored again, with which metrics and options; and scoring them.
+"""Which samples of earlier runs are scored again, with which metrics and options; and reading their texts.
 
 Options are those of the run unless others are given, so that a run which left its neural metrics for later is completed
 with the models that it named.
@@ -22,9 +22,9 @@ from lm_eval_healthcare.results.results_file import (
     task_metadata,
     values_by_filter,
 )
-from lm_eval_healthcare.results.samples_file import SampleFile
-from lm_eval_healthcare.results.texts import NoText, TextRows, read_texts
+from lm_eval_healthcare.results.texts import NoText, TextRows, look_into, read_texts
 from lm_eval_healthcare.scoring.documents import METRIC_MISSING
+from lm_eval_healthcare.scoring.reasoning import CUT_REASONING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,40 +76,95 @@ class Wishes:
 
 
 @dataclass
-class TaskTexts:
-    """One task of one run: its texts, what they are scored with, and the scores once there are some.
+class SavedTask:
+    """One task of one run, and what it is scored with; its texts are read when it is its turn.
 
     Attributes:
         run: The files of the run.
         task: The task's name.
-        texts: The rows of its sample file.
+        path: Its sample file.
         names: Metrics, in the order of results.
         options: Options of the metrics, the languages of the texts among them.
         left_out: Metrics that are not computed, each with the reason.
         facts: What is known of the task, if it is one of the pack's.
-        scores: Scores by filter, in the order of the rows of that filter.
-        seconds: What scoring took.
     """
 
     run: RunFiles
     task: str
-    texts: TextRows
+    path: Path
     names: list[str]
     options: dict[str, Any]
     left_out: dict[str, str] = field(default_factory=dict)
     facts: TaskFacts | None = None
-    scores: dict[str, DocumentScores] = field(default_factory=dict)
-    seconds: float = 0.0
 
     @property
     def size(self) -> int:
-        """Number of documents, each counted once a filter."""
-        return len(self.texts.rows)
+        """Bytes of the sample file."""
+        return self.path.stat().st_size if self.path.exists() else 0
 
     @property
     def heavy(self) -> list[str]:
         """The neural metrics that are computed."""
         return [name for name in self.names if metrics.AVAILABLE[name].heavy and name not in self.left_out]
+
+    @property
+    def setting(self) -> str:
+        """The options as one text."""
+        return repr(sorted(self.options.items()))
+
+    def read(self, known: dict[str, str]) -> TaskTexts:
+        """Read the texts.
+
+        Args:
+            known: References that are in memory, to which those of this task are added.
+
+        Raises:
+            NoText: If there is no text to score.
+            ResultsError: If the file cannot be read, or its rows cannot be told apart.
+        """
+        config = task_config(self.run.content, self.task)
+        texts = read_texts(
+            self.path,
+            output_type=config.get("output_type"),
+            target=_column(config),
+            columns=self.facts.breakdown if self.facts is not None and not self.facts.credentialed else (),
+            values=[CUT_REASONING],
+            recorded=values_by_filter(self.run.content, self.task),
+            known=known,
+        )
+        return TaskTexts(self, texts)
+
+
+@dataclass
+class TaskTexts:
+    """The texts of a task while it is scored.
+
+    Attributes:
+        saved: The task.
+        texts: The rows of its sample file.
+        scores: Scores by filter, in the order of the rows of that filter.
+        seconds: What scoring took.
+    """
+
+    saved: SavedTask
+    texts: TextRows
+    scores: dict[str, DocumentScores] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def remarks(self) -> list[str]:
+        """Say what a user should know of the texts."""
+        rows, name = self.texts.rows, self.texts.path.name
+        remarks = []
+        missing = sum(row.references is None for row in rows)
+        if missing:
+            remarks.append(f"{name}: {missing} of {len(rows)} rows have no target; their scores are NaN")
+        thinking = sum("<think>" in (row.prediction or "") for row in rows)
+        if thinking:
+            remarks.append(
+                f"{name}: {thinking} of {len(rows)} answers hold <think> blocks, which were not taken out when the run "
+                "scored them; they are scored as they are"
+            )
+        return remarks
 
 
 @dataclass
@@ -124,7 +179,7 @@ class Plan:
         unmatched: How many tasks the patterns leave alone.
     """
 
-    tasks: list[TaskTexts] = field(default_factory=list)
+    tasks: list[SavedTask] = field(default_factory=list)
     left_out: dict[str, Counter[str]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -132,7 +187,7 @@ class Plan:
 
 
 def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
-    """Read the texts of runs and decide what they are scored with.
+    """Look into the sample files of runs and decide what they are scored with.
 
     Raises:
         ResultsError: If a metric or an option is unknown, or a metric cannot be computed here.
@@ -157,31 +212,28 @@ def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
         if tasks := _without_samples(run, wishes):
             out.left_out.setdefault(_NO_SAMPLES, Counter()).update(tasks)
     out.remarks += _from_environment(out.tasks, wishes)
-    for task_texts in out.tasks:
-        out.faults += [task_texts.texts.cut] if task_texts.texts.cut else []
-        out.remarks += _about_texts(task_texts)
     _refuse_missing(out.tasks, wishes)
+    out.remarks += _about_metrics(out.tasks)
     return out
 
 
-def _task(run: RunFiles, task: str, path: Path, wishes: Wishes, known: KnownTasks) -> TaskTexts:
+def _task(run: RunFiles, task: str, path: Path, wishes: Wishes, known: KnownTasks) -> SavedTask:
     config, metadata = task_config(run.content, task), task_metadata(run.content, task)
     if not known.has_texts(task, metadata, list(metrics.AVAILABLE)):
         raise NoText("its answers are choices or classes, which text metrics do not score")
     facts = known.facts(task, metadata)
-    recorded = values_by_filter(run.content, task)
-    target = config.get("doc_to_target")
-    texts = read_texts(
-        path,
-        output_type=config.get("output_type"),
-        target=target if isinstance(target, str) else None,
-        columns=facts.breakdown if facts is not None and not facts.credentialed else (),
-        recorded=recorded,
-    )
+    first = look_into(path, config.get("output_type"), _column(config))
     languages = facts.languages if facts is not None else ("en",)
     options = {**wishes.defaults, **_options_of_run(metadata), **wishes.options, "languages": languages}
-    names = metrics.resolve(wishes.metrics or _metrics_of_run(recorded, path) or wishes.default_metrics, languages)
-    return TaskTexts(run, task, texts, names, options, facts=facts)
+    of_run = _metrics_of_run(values_by_filter(run.content, task), first)
+    names = metrics.resolve(wishes.metrics or of_run or wishes.default_metrics, languages)
+    return SavedTask(run, task, path, names, options, facts=facts)
+
+
+def _column(config: Mapping[str, Any]) -> str | None:
+    """Return the column that holds the references, if the task says one."""
+    target = config.get("doc_to_target")
+    return target if isinstance(target, str) else None
 
 
 def _options_of_run(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,15 +244,13 @@ def _options_of_run(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: given[key] for key in metrics.option_names() if given.get(key) is not None and key not in HOW}
 
 
-def _metrics_of_run(recorded: Mapping[str, Mapping[str, Any]], path: Path) -> str:
-    """Return the text metrics of a run: those in its results, else those in its samples, else nothing."""
-    names = [name for values in recorded.values() for name in values]
-    if not recorded:
-        names = list(next(iter(SampleFile(path))))
+def _metrics_of_run(recorded: Mapping[str, Mapping[str, Any]], first: Mapping[str, Any]) -> str:
+    """Return the text metrics of a run: those in its results, else those in its first row, else nothing."""
+    names = [name for values in recorded.values() for name in values] if recorded else list(first)
     return "+".join(name for name in dict.fromkeys(names) if name in metrics.AVAILABLE)
 
 
-def _from_environment(tasks: Sequence[TaskTexts], wishes: Wishes) -> list[str]:
+def _from_environment(tasks: Sequence[SavedTask], wishes: Wishes) -> list[str]:
     """Name the options that change scores and that neither a run nor the user's command says."""
     used = {}
     for task in tasks:
@@ -224,33 +274,27 @@ def _without_samples(run: RunFiles, wishes: Wishes) -> list[str]:
     ]  # fmt: skip
 
 
-def _about_texts(task: TaskTexts) -> list[str]:
-    """Say what a user should know of the texts of a task."""
-    rows, name = task.texts.rows, task.texts.path.name
+def _about_metrics(tasks: Sequence[SavedTask]) -> list[str]:
+    """Say what a user should know of the metrics that are computed."""
     remarks = []
-    missing = sum(row.references is None for row in rows)
-    if missing:
-        remarks.append(f"{name}: {missing} of {len(rows)} rows have no target; their scores are NaN")
-    thinking = sum("<think>" in (row.prediction or "") for row in rows)
-    if thinking:
-        remarks.append(
-            f"{name}: {thinking} of {len(rows)} answers hold <think> blocks, which were not taken out when the run "
-            "scored them; they are scored as they are"
-        )
-    for metric in task.names:
-        domain = metrics.AVAILABLE[metric].domain
-        if domain not in (None, task.facts.domain if task.facts is not None else None):
-            remarks.append(f"{name}: {metric} is made for {domain} texts, which these may not be")
-    return remarks
+    for task in tasks:
+        domain = task.facts.domain if task.facts is not None else None
+        for name in task.names:
+            made_for = metrics.AVAILABLE[name].domain
+            if made_for not in (None, domain):
+                remarks.append(f"{task.path.name}: {name} is made for {made_for} texts, which these may not be")
+    asked = {(n, task.setting): task.options for task in tasks for n in task.names if n not in task.left_out}
+    remarks += [text for (name, _), options in asked.items() for text in metrics.remarks(name, **options)]
+    return list(dict.fromkeys(remarks))
 
 
-def _refuse_missing(tasks: Sequence[TaskTexts], wishes: Wishes) -> None:
+def _refuse_missing(tasks: Sequence[SavedTask], wishes: Wishes) -> None:
     """Look whether every metric can be computed, and fetch what it needs, before the first of them is.
 
     Raises:
         ResultsError: If one cannot, unless it may be left out.
     """
-    asked = {(name, repr(sorted(task.options.items()))): (name, task.options) for task in tasks for name in task.names}
+    asked = {(name, task.setting): (name, task.options) for task in tasks for name in task.names}
     lacking = {key: text for key, (name, options) in asked.items() if (text := _lacks(name, options))}
     problems = list(dict.fromkeys(lacking.values()))
     if problems and not wishes.skip_missing:
@@ -261,8 +305,7 @@ def _refuse_missing(tasks: Sequence[TaskTexts], wishes: Wishes) -> None:
     for text in problems:
         logger.warning("left out, with NaN for scores: %s", text)
     for task in tasks:
-        key = repr(sorted(task.options.items()))
-        task.left_out.update({name: METRIC_MISSING for name in task.names if (name, key) in lacking})
+        task.left_out.update({name: METRIC_MISSING for name in task.names if (name, task.setting) in lacking})
     for asked_for, (name, options) in asked.items():
         if asked_for not in lacking:
             _prepare(name, options)

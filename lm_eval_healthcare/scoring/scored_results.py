@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lm_eval_healthcare.results.discovery import RunFiles
-    from lm_eval_healthcare.scoring.saved_samples import TaskTexts
+    from lm_eval_healthcare.scoring.saved_samples import SavedTask, TaskTexts
 
 _SCORED_MEAN = "scored_mean"
 _OWN_REASONS = {
@@ -39,6 +39,7 @@ _OWN_REASONS = {
     documents.METRIC_MISSING,
     documents.SCORED_LATER,
     documents.TRUNCATED,
+    documents.NOT_FINITE,
     CUT_REASONING,
 }
 
@@ -66,10 +67,9 @@ class ScoredTask:
         know_cuts = all(CUT_REASONING in row.values for row in task.texts.rows)
         values = []
         for row in task.texts.rows:
-            name = str(row.filter)
             cut = row.values[CUT_REASONING] if know_cuts else None
-            values.append(document_values(task.scores[name], places[name], cut))
-            places[name] += 1
+            values.append(document_values(task.scores[row.filter], places[row.filter], cut))
+            places[row.filter] += 1
         cells = _cells(task)
         return cls(task, values, cells, _in_results(cells, task))
 
@@ -100,17 +100,70 @@ def sample_rows(scored: ScoredTask) -> Iterator[dict[str, Any]]:
     for row, text, own in zip(SampleFile(texts.path), texts.rows, scored.values, strict=False):
         if row.get("doc_id") != text.doc_id:
             break
-        yield {**completed(row, str(text.filter)), "metrics": list(own), **own}
+        yield {**completed(row, text.filter), "metrics": list(own), **own}
         count += 1
     if count != len(scored.values):
         raise ResultsError(f"{texts.path}: the file has changed while it was scored; give the same command again")
 
 
-def summary(scored: ScoredTask) -> dict[str, Any]:
-    """Return a task's part of `results`: means, standard errors and what goes with them, by filter."""
-    task = scored.task
-    out: dict[str, Any] = {"name": task.task, "alias": task.task, "sample_len": scored.size}
-    for name in task.texts.filters:
+@dataclass(frozen=True)
+class TaskResult:
+    """What results say of a task, without its texts and the values of its documents.
+
+    Attributes:
+        task: The task.
+        documents: Number of documents by filter.
+        summary: Its part of `results`.
+        config: Its part of `configs`.
+        higher_is_better: The direction of each metric.
+        counts: Its part of `n-samples`.
+        signatures: What the scores of each metric depend on, by filter.
+        errors: The error of each metric that failed.
+        seconds: What scoring took.
+    """
+
+    task: SavedTask
+    documents: dict[str, int]
+    summary: dict[str, Any]
+    config: dict[str, Any]
+    higher_is_better: dict[str, bool]
+    counts: dict[str, Any]
+    signatures: dict[str, dict[str, str]]
+    errors: dict[str, str]
+    seconds: float
+
+    @classmethod
+    def of(cls, scored: ScoredTask) -> TaskResult:
+        """Sum a task up."""
+        task = scored.task
+        return cls(
+            task=task.saved,
+            documents={name: len(task.texts.of(name)) for name in task.texts.filters},
+            summary=_summary(scored),
+            config=_config(scored),
+            higher_is_better=_directions(scored),
+            counts=_counts(scored),
+            signatures={name: dict(scores.signatures) for name, scores in task.scores.items()},
+            errors={name: text for scores in task.scores.values() for name, text in scores.errors.items()},
+            seconds=task.seconds,
+        )
+
+    @property
+    def unscored(self) -> list[str]:
+        """The metrics that have no score for any document, though they were not left out."""
+        return [
+            metric
+            for metric in self.task.names
+            if metric not in self.task.left_out
+            and any(not self.summary[f"{metric}_coverage,{name}"] for name in self.documents)
+        ]
+
+
+def _summary(scored: ScoredTask) -> dict[str, Any]:
+    """Return means, standard errors and what goes with them, by filter."""
+    task = scored.task.saved.task
+    out: dict[str, Any] = {"name": task, "alias": task, "sample_len": scored.size}
+    for name in scored.task.texts.filters:
         for key, column in scored.columns(name).items():
             out[f"{key},{name}"] = scored_mean(column)
             out[f"{key}_stderr,{name}"] = scored_mean_stderr(column) if len(column) > 1 else "N/A"
@@ -118,7 +171,7 @@ def summary(scored: ScoredTask) -> dict[str, Any]:
 
 
 def results_content(
-    run: RunFiles, tasks: Sequence[ScoredTask], hashes: Mapping[str, str], started: float
+    run: RunFiles, tasks: Sequence[TaskResult], hashes: Mapping[str, str], started: float
 ) -> dict[str, Any]:
     """Return a results file for the tasks of one run.
 
@@ -132,15 +185,15 @@ def results_content(
     """
     old = run.content
     config = old.get("config") if isinstance(old.get("config"), dict) else None
-    names = {scored.task.task: scored for scored in tasks}
+    found = {result.task.task: result for result in tasks}
     by_task = {
-        "results": {name: summary(scored) for name, scored in names.items()},
+        "results": {name: result.summary for name, result in found.items()},
         "group_subtasks": {},
-        "configs": {name: _config(scored) for name, scored in names.items()},
-        "versions": {name: _of_task(old, "versions", name, "N/A") for name in names},
-        "n-shot": {name: _of_task(old, "n-shot", name, None) for name in names},
-        "higher_is_better": {name: _directions(scored) for name, scored in names.items()},
-        "n-samples": {name: _counts(scored) for name, scored in names.items()},
+        "configs": {name: result.config for name, result in found.items()},
+        "versions": {name: _of_task(old, "versions", name, "N/A") for name in found},
+        "n-shot": {name: _of_task(old, "n-shot", name, None) for name in found},
+        "higher_is_better": {name: result.higher_is_better for name, result in found.items()},
+        "n-samples": {name: result.counts for name, result in found.items()},
     }
     return {
         **by_task,
@@ -161,7 +214,8 @@ def _of_task(old: Mapping[str, Any], key: str, task: str, unknown: Any) -> Any:
 
 
 def _counts(scored: ScoredTask) -> dict[str, Any]:
-    recorded = _of_task(scored.task.run.content, "n-samples", scored.task.task, None)
+    saved = scored.task.saved
+    recorded = _of_task(saved.run.content, "n-samples", saved.task, None)
     original = recorded.get("original") if isinstance(recorded, dict) else None
     return {"original": original or scored.size, "effective": scored.size}
 
@@ -179,7 +233,7 @@ def _higher_is_better(key: str) -> bool:
 
 def _config(scored: ScoredTask) -> dict[str, Any]:
     """Return a task's configuration with the metrics that it was scored with now."""
-    task = scored.task
+    task = scored.task.saved
     metadata = task_metadata(task.run.content, task.task)
     section = metadata.get(SECTION) if isinstance(metadata.get(SECTION), dict) else {}
     known = set(metrics.option_names())
@@ -222,14 +276,14 @@ def _section(scored: ScoredTask, of_run: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{key: value for key, value in of_run.items() if key not in ("breakdown", METRIC_OPTIONS)},
         "signatures": dict(first.signatures),
-        **({METRIC_OPTIONS: options} if (options := _options(task)) else {}),
+        **({METRIC_OPTIONS: options} if (options := _options(task.saved)) else {}),
         "reasons": {**first.reasons, **({CUT_REASONING: cut} if cut else {}), **of_rows},
         "metric_errors": dict(first.errors),
         **({"breakdown": breakdown.table(scored.cells, values)} if scored.cells else {}),
     }
 
 
-def _options(task: TaskTexts) -> dict[str, str]:
+def _options(task: SavedTask) -> dict[str, str]:
     """Return the options of metrics that scores depend on, as texts."""
     words = {True: "yes", False: "no"}  # as JSON may have them
     return {
@@ -240,11 +294,11 @@ def _options(task: TaskTexts) -> dict[str, str]:
 
 
 def _cells(task: TaskTexts) -> list[breakdown.Cell]:
-    facts, rows = task.facts, task.texts.rows
+    facts, rows = task.saved.facts, task.texts.rows
     if facts is None or facts.credentialed:
         return []
     columns = [column for column in facts.breakdown if any(column in row.columns for row in rows)]
-    return breakdown.cells(task.names, columns, {c: [row.columns.get(c) for row in rows] for c in columns})
+    return breakdown.cells(task.saved.names, columns, {c: [row.columns.get(c) for row in rows] for c in columns})
 
 
 def _in_results(cells: list[breakdown.Cell], task: TaskTexts) -> list[breakdown.Cell]:
@@ -253,6 +307,8 @@ def _in_results(cells: list[breakdown.Cell], task: TaskTexts) -> list[breakdown.
     A run over a part of the rows has the categories of all rows.
     """
     shown = {cell.key for cell in breakdown.as_metrics(cells)}
-    recorded = tuple(name for values in values_by_filter(task.run.content, task.task).values() for name in values)
+    recorded = tuple(
+        name for values in values_by_filter(task.saved.run.content, task.saved.task).values() for name in values
+    )
     of_run = {cell.column for cell in cells if any(name.endswith(cell.key[len(cell.metric) :]) for name in recorded)}
     return [cell for cell in cells if cell.key in shown or cell.column in of_run]

@@ -50,6 +50,25 @@ SLOW = """
 """
 
 
+# A neural metric that always fails.
+BROKEN = """
+    import sys
+    from lm_eval_healthcare import metrics
+    from lm_eval_healthcare.cli.main import main
+    from lm_eval_healthcare.metrics.base import Metric
+
+    class Broken(Metric):
+        name, description, heavy = "broken", "nothing", True
+        def measure(self, names, predictions, references, **options):
+            raise RuntimeError("no memory left")
+        def signature(self, **options):
+            return "broken|impl:test"
+
+    metrics.register(Broken())
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
 def row(number: int, answer: str, **more: Any) -> dict[str, Any]:
     return {
         "doc_id": number,
@@ -73,8 +92,8 @@ def put(folder: Path, answers: list[str], task: str = "mine") -> Path:
     return file
 
 
-def start(script: Path, log: Path, *arguments: object, pause: float = 0.0) -> subprocess.Popen[str]:
-    script.write_text(textwrap.dedent(SLOW))
+def start(script: Path, log: Path, *arguments: object, pause: float = 0.0, code: str = SLOW) -> subprocess.Popen[str]:
+    script.write_text(textwrap.dedent(code))
     command = [sys.executable, str(script), "score", *map(str, arguments)]
     environment = child_environment(PAUSE=str(pause), LOG=str(log))
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -121,6 +140,34 @@ def test_killed_and_given_again_no_pair_that_was_kept_is_computed_twice(tmp_path
     assert content["results"]["mine"]["slow,none"] == pytest.approx(61 / 14, abs=1e-12)
     assert content["results"]["mine"]["slow_coverage,none"] == 1.0
     assert not list((tmp_path / "model").glob(".*"))
+
+
+def test_a_failing_metric_is_told_once(tmp_path: Path) -> None:
+    for model in "abc":
+        put(tmp_path / "runs" / model, [f"{model} {n}" for n in range(150)])
+        put(tmp_path / "runs" / model, ["x"], task="other")
+    arguments = [tmp_path / "runs", "--metrics", "broken,bleu", "-o", tmp_path / "out"]
+    done = start(tmp_path / "broken.py", tmp_path / "log", *arguments, code=BROKEN)
+    out, err = done.communicate(timeout=120)
+    assert done.returncode == 1
+    assert "Traceback" not in err
+    assert "broken failed (RuntimeError: no memory left): mine (3 runs), other (3 runs)" in err.splitlines()
+    assert err.count("no memory left") == 2  # when it happens, and at the end
+    assert "0 pairs, 0 computed" in out
+    assert len(new_results(tmp_path / "out")) == 3
+    done = start(tmp_path / "broken.py", tmp_path / "log", *arguments, "--verbose", code=BROKEN)
+    assert "Traceback" in done.communicate(timeout=120)[1]
+
+
+def test_a_failing_metric_of_saved_answers_is_told_too(tmp_path: Path, cli: Cli) -> None:
+    run = ["run", "--model", "dummy", "--tasks", "careqa_open", "--metadata", "data=sample", "metrics=bleu",
+           "--output_path", str(tmp_path / "out")]  # fmt: skip
+    assert cli(*run).returncode == 0
+    arguments = [tmp_path / "out" / "answers", "--metrics", "broken,bleu", "-o", tmp_path / "again"]
+    done = start(tmp_path / "broken.py", tmp_path / "log", *arguments, code=BROKEN)
+    _, err = done.communicate(timeout=120)
+    assert done.returncode == 1
+    assert "broken failed (RuntimeError: no memory left): careqa_open" in err.splitlines()
 
 
 def test_two_at_once_finish_with_the_same_numbers(tmp_path: Path) -> None:

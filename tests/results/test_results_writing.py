@@ -17,13 +17,24 @@ import pytest
 from lm_eval_healthcare.results import writing
 from lm_eval_healthcare.results.names import parse_results_name, parse_samples_name
 from lm_eval_healthcare.results.results_file import ResultsError
-from lm_eval_healthcare.results.writing import refuse_unwritable, write_run
+from lm_eval_healthcare.results.writing import NotWritten, RunWriter, Written, refuse_unwritable
 
 ROWS = [{"doc_id": n, "doc_hash": "a", "prompt_hash": str(n), "target_hash": "c"} for n in range(3)]
 
 
 def content(hashes: Any) -> dict[str, Any]:
     return {"results": {}, "task_hashes": dict(hashes), "value": float("nan")}
+
+
+def write_run(folder: Path, prefix: str, samples: dict[str, Any], results: Any) -> Written:
+    """All of a run, as a caller does it that gives up at the first fault."""
+    writer = RunWriter(folder, prefix)
+    try:
+        for task, rows in samples.items():
+            writer.add(task, rows)
+        return writer.publish(results)
+    finally:
+        writer.discard()
 
 
 def test_files_of_one_moment(tmp_path: Path) -> None:
@@ -84,7 +95,7 @@ def test_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
         sync(number)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ResultsError, match=r"No space left.*--output-dir"):
+    with pytest.raises(NotWritten, match=r"No space left.*--output-dir"):
         write_run(tmp_path, "results", {"t": ROWS, "u": ROWS}, content)
     assert list(tmp_path.iterdir()) == []
 
@@ -99,14 +110,34 @@ def test_rows_that_fail_leave_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_task_whose_rows_fail_is_left_out_of_its_run(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path, "results")
+    writer.add("t", ROWS)
+    with pytest.raises(ZeroDivisionError):
+        writer.add("u", ({"doc_id": 1 / 0} for _ in ROWS))
+    written = writer.publish(content)
+    assert [parse_samples_name(path.name)[0] for path in written.samples] == ["t"]  # type: ignore[index]
+    assert list(json.loads(written.results.read_text())["task_hashes"]) == ["t"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_two_runs_are_written_into_one_folder_at_once(tmp_path: Path) -> None:
+    writers = [RunWriter(tmp_path, "results") for _ in range(2)]
+    for number, writer in enumerate(writers):
+        writer.add("t", ROWS[: number + 1])
+    written = [writer.publish(content) for writer in writers]
+    assert [len(one.samples[0].read_text().splitlines()) for one in written] == [1, 2]
+    assert len(list(tmp_path.iterdir())) == 4
+
+
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     host = writing._host()
     old, living, foreign = (
-        tmp_path / f".samples_t.{host}.{dead.pid}.part",
-        tmp_path / f".samples_t.{host}.{os.getppid()}.part",
-        tmp_path / ".samples_t.another-machine.1.part",
+        tmp_path / f".samples_t.0.{host}.{dead.pid}.part",
+        tmp_path / f".samples_t.0.{host}.{os.getppid()}.part",
+        tmp_path / ".samples_t.0.another-machine.1.part",
     )
     for path in (old, living, foreign):
         path.write_text("half")

@@ -407,13 +407,22 @@ def test_what_the_cache_knows_is_not_computed(tmp_path: Path, length: Length) ->
     assert outputs[0]["task_hashes"] == outputs[1]["task_hashes"]
 
 
-def test_a_file_that_changes_meanwhile_is_not_written(tmp_path: Path, length: Length) -> None:
+def test_a_file_that_changes_meanwhile_costs_its_task(
+    tmp_path: Path, length: Length, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = Length.measure
+
+    def meanwhile(self: Length, names: Sequence[str], predictions: Any, references: Any, **options: Any) -> Measured:
+        write_jsonl(tmp_path / "a" / f"samples_mine_{STAMP}.jsonl", [row(0, "four")])
+        return measure(self, names, predictions, references, **options)
+
+    monkeypatch.setattr(Length, "measure", meanwhile)
     put(tmp_path / "a", ["four", "five5"])
-    done = planned(tmp_path / "a", metrics="length")
-    write_jsonl(tmp_path / "a" / f"samples_mine_{STAMP}.jsonl", [row(0, "four")])
-    with pytest.raises(ResultsError, match="has changed"):
-        rescored(tmp_path, done)
-    assert not list((tmp_path / "out").glob("**/*.json*"))
+    put(tmp_path / "b", ["letters"])
+    (content,), rescoring = rescored(tmp_path, planned(tmp_path, metrics="length"))
+    assert content["model_name"] == "org/b"
+    assert ["has changed" in fault for fault in rescoring.faults] == [True]
+    assert [path.name for path in (tmp_path / "out" / "org__a").iterdir()] == []
 
 
 def test_unwritable_output_is_told_before_scoring(tmp_path: Path, length: Length) -> None:
