@@ -146,8 +146,7 @@ def missing(model: str) -> str | None:
     try:
         _refuse_tensorflow(model)
         problem = checkpoints.missing(model)
-        here = checkpoints.configuration(model) is not None or Path(os.path.expanduser(model)).is_dir()
-        if problem is None and here:
+        if problem is None and checkpoints.find(model) is not None:  # else it is on the hub
             Checkpoint.of(model).check()
     except ValueError as error:
         return str(error)

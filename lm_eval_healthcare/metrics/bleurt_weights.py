@@ -9,6 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.metrics.bleurt_tokens import VocabularyError, read_json
+from lm_eval_healthcare.metrics.encoding.machine import first_line
+from lm_eval_healthcare.metrics.encoding.soundness import cut_short
 
 if TYPE_CHECKING:
     import torch
@@ -129,6 +131,8 @@ def _tensors(path: Path, names_only: bool) -> Iterator[tuple[str, torch.Tensor]]
     import torch
     from safetensors import SafetensorError, safe_open
 
+    if (problem := cut_short(path)) is not None:
+        raise CheckpointError(f"bleurt_model={path.parent}: {problem}")
     try:
         if path.suffix == ".safetensors":
             with safe_open(path, framework="pt") as file:
@@ -139,10 +143,9 @@ def _tensors(path: Path, names_only: bool) -> Iterator[tuple[str, torch.Tensor]]
             place = "meta" if names_only else "cpu"
             yield from torch.load(path, map_location=place, weights_only=True).items()
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, AttributeError, OSError) as error:
-        first = str(error).strip().splitlines()
         raise CheckpointError(
-            f"{path} cannot be read as weights ({type(error).__name__}: {first[0] if first else 'no detail'}); it is "
-            "damaged or was cut short. Fetch it again, or save it as safetensors"
+            f"{path} cannot be read as weights ({type(error).__name__}: {first_line(error)}); it is damaged. Fetch it "
+            "again, or save it as safetensors"
         ) from None
 
 

@@ -30,6 +30,7 @@ FORMS = [(plain, store) for plain in (False, True) for store in ("bin", "safeten
 def no_weights_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing give a tensor with numbers in it."""
     import safetensors
+    import transformers.modeling_utils  # noqa: F401 -- it must find the real ones
 
     original = torch.load
     real_open = safetensors.safe_open
@@ -81,10 +82,20 @@ def test_half_a_file_is_told(tmp_path: Path, store: str, file: str) -> None:
     content = (folder / file).read_bytes()
     (folder / file).write_bytes(content[: len(content) // 2])
     problem = METRIC.missing(bleurt_model=str(folder)) or ""
-    assert problem.startswith(f"{folder / file} cannot be read as weights (")
-    assert "it is damaged or was cut short. Fetch it again" in problem
-    with pytest.raises(CheckpointError, match="cannot be read as weights"):
+    assert problem.startswith(f"bleurt_model={folder}: {file} was cut short ({len(content) // 2:,} ")
+    assert problem.endswith("; fetch it again")
+    with pytest.raises(CheckpointError, match="was cut short"):
         METRIC.prepare(bleurt_model=str(folder))
+
+
+def test_half_a_file_as_pytorch_wrote_before_1_6_is_told(tmp_path: Path) -> None:
+    folder = tiny.tiny_bleurt(tmp_path)
+    path = folder / "pytorch_model.bin"
+    tensors = {name: torch.from_numpy(array) for name, array in tiny.load(folder).items()}
+    torch.save(tensors, path, _use_new_zipfile_serialization=False)
+    assert METRIC.missing(bleurt_model=str(folder)) is None
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert f"{path} cannot be read as weights (RuntimeError: " in (METRIC.missing(bleurt_model=str(folder)) or "")
 
 
 @pytest.mark.usefixtures("no_weights_read")
