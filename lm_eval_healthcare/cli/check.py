@@ -53,14 +53,22 @@ def execute(args: argparse.Namespace) -> int:
         for r in reports
     ]
     print(table(rows, ("task", "rows", "from", "prompt", "metrics", "result"), wrap=("metrics",)))
-    for label, lines in (
-        ("warning", [line for report in reports for line in report.warnings]),
-        ("problem", [f"{r.name}: {p.removeprefix(r.name + ': ')}" for r in reports for p in r.problems] + problems),
+    for label, found in (
+        ("warning", [(r.name, text) for r in reports for text in r.warnings]),
+        ("problem", [(r.name, text) for r in reports for text in r.problems] + [("", text) for text in problems]),
     ):
-        for line in lines:
-            print(f"\n{label}: {line}")
+        for text, names in _by_text(found).items():
+            print(f"\n{label}: {', '.join(names) + ': ' if any(names) else ''}{text}")
     print("\nThis would not run." if failed else "\nReady to run.")
     return int(failed)
+
+
+def _by_text(found: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return each text once, with the tasks of which it is said."""
+    texts: dict[str, list[str]] = {}
+    for name, text in found:
+        texts.setdefault(text.replace(f"{name}: ", "", 1) if name else text, []).append(name)
+    return texts
 
 
 def _result(report: Any) -> str:

@@ -43,13 +43,17 @@ def execute(args: argparse.Namespace) -> int:
         "\nMetrics: "
         + ", ".join(f"{name} ({'ready' if m['available'] else 'missing'})" for name, m in found["metrics"].items())
     )
+    lacking: dict[str, list[str]] = {}
     for name, metric in found["metrics"].items():
         if not metric["available"]:
-            print(f"  {name}: {metric['missing']}")
+            lacking.setdefault(metric["missing"].removeprefix(f"{name}: "), []).append(name)
+    for text, names in lacking.items():
+        print(f"  {', '.join(names)}: {text}")
     for name, folder in found["cache"].items():
         print(f"{name}: {folder['path']} ({'writable' if folder['writable'] else 'NOT writable'})")
     for problem in found["problems"]:
         print(f"\nproblem: {problem}")
     if not found["problems"]:
-        print("\nNo problems found.")
+        hint = "; runs without the missing metrics: --metadata metrics=ngram" if lacking else ""
+        print(f"\nNo problems found{hint}.")
     return int(bool(found["problems"]))

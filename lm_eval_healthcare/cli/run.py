@@ -52,8 +52,11 @@ def execute(argv: Sequence[str]) -> int:
         return 0
     from lm_eval_healthcare.harness.run import run
 
-    for summary in run(argv):
+    summaries = run(argv)
+    for summary in summaries:
         _print(summary)
+    for command in dict.fromkeys(summary.to_do for summary in summaries if summary.to_do):
+        print(f"\nNot all metrics have been computed. What is left:\n  {command}")
     return 0
 
 

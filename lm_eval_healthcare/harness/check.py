@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval.tasks._yaml_loader import load_yaml
 
+from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.harness.manager import (
     build_task_manager,
     leave_out_without_rows,
@@ -126,7 +127,8 @@ def _check_task(name: str, manager: TaskManager, num_fewshot: int | None) -> Tas
             task.set_fewshot_seed(0)
         task.fewshot_context(task.eval_docs[0], num_fewshot or 0)
     except Exception as error:  # every problem is to be listed, whatever raised it
-        report.problems.append(f"{type(error).__name__}: {error}")
+        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+        report.problems.append(f"{kind}{error}")
     return report
 
 

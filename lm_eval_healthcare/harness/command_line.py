@@ -52,7 +52,9 @@ def metadata_from_arguments(values: Sequence[str]) -> dict[str, Any]:
         parsed = parser.parse_args(["--metadata", *values]).metadata
     except (argparse.ArgumentError, ValueError) as error:
         given = " ".join(values)
-        raise OptionError(f"--metadata {given}: write key=value items, or one JSON object ({error})") from error
+        listed = any(value.startswith("metrics=") and "," in value for value in values)
+        hint = "; the harness splits at commas, so join metrics by +: metrics=bleu+rouge1" if listed else ""
+        raise OptionError(f"--metadata {given}: write key=value items, or one JSON object ({error}){hint}") from error
     return dict(parsed or {})
 
 

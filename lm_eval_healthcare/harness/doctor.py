@@ -202,7 +202,7 @@ def _cache() -> dict[str, dict[str, Any]]:
     home = _cache_home()
     folders = {
         "hub cache": Path(os.environ.get("HF_HOME") or home / "huggingface"),
-        "answers without an output path": home / "lm_eval_healthcare",
+        "answers without an output path, score cache": home / "lm_eval_healthcare",
     }
     return {name: {"path": str(folder), "writable": _writable(folder)} for name, folder in folders.items()}
 

@@ -157,7 +157,7 @@ class OpenEndedTask(GeneratedTextTask):
         super()._score_filtered(filters)
         if filters and not self.replaying:
             folder = self._run.folders.get(self.task_name) if self._run is not None else None
-            self._metrics.tell_what_is_left(folder, self.metric_errors)
+            self.to_do = self._metrics.tell_what_is_left(folder, self.metric_errors)
 
     @property
     def scores_are_complete(self) -> bool:

@@ -105,7 +105,9 @@ class Options:
         for name in option_names():
             value = _given(name, metadata)
             if value is not None:
-                (values if name in own else values[_FOR_METRICS])[name] = value
+                (values if name in own else values[_FOR_METRICS])[name] = (
+                    value if name in own else _anywhere(name, value)
+                )
         options = cls(**values)
         options.metric_names(("en",))
         try:
@@ -164,6 +166,15 @@ def _given(name: str, metadata: Mapping[str, Any] | None) -> str | None:
     if not text.strip():
         raise OptionError(f"{name}= is empty; give a value, or leave it out for the default")
     return text
+
+
+def _anywhere(name: str, value: str) -> str:
+    """Return the path of a metric's model as one that is good in every folder: `score` may run in another."""
+    if not (name.endswith("_model") or name == "bert_score_rescale"):
+        return value
+    path = os.path.expanduser(value)
+    is_path = os.path.isdir(path) or (os.sep in path and os.path.exists(path))
+    return os.path.abspath(path) if is_path else value
 
 
 def _as_text(value: Any, name: str) -> str:

@@ -62,11 +62,13 @@ class TaskSummary:
         name: The task.
         reasons: How many documents each reason concerns, such as `empty_prediction`.
         breakdown: For each column and value: the score, its standard error and n.
+        to_do: The command that computes what this run left for later, if there is something.
     """
 
     name: str
     reasons: dict[str, int]
     breakdown: dict[str, dict[str, dict[str, float]]]
+    to_do: str | None = None
 
 
 def run(argv: Sequence[str]) -> list[TaskSummary]:
@@ -128,7 +130,7 @@ def summarise(task: Any) -> TaskSummary | None:
     """
     if not isinstance(task, HealthcareTask) or not task.answered or task.rank:
         return None
-    return TaskSummary(task.task_name, dict(task.reasons), task.breakdown)
+    return TaskSummary(task.task_name, dict(task.reasons), task.breakdown, task.to_do)
 
 
 def preload(manager: TaskManager, names: Sequence[str], num_fewshot: int | None = None) -> dict[str, Any]:

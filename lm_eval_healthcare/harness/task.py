@@ -103,6 +103,7 @@ class HealthcareTask(TaskWithExamples):
         self.reasons: Counter[str] = Counter()
         self.metric_errors: dict[str, str] = {}
         self.breakdown: dict[str, Any] = {}
+        self.to_do: str | None = None  # the command that completes the scores
         self._scores: dict[str, dict[str, Any]] = {}
         self._hidden: dict[int, dict[str, Any]] = {}
 

@@ -53,9 +53,10 @@ class TextMetrics:
             )
         problems = [text for name in self.names if (text := self._lacks(name, skip=options.metrics_missing == "skip"))]
         if problems:
+            lines = "".join(f"\n  - {text}" for text in dict.fromkeys(problems))
             raise OptionError(
-                f"{facts.name}: {'; '.join(problems)}. Or choose others (metrics=ngram needs no model), or leave "
-                "these out with metrics_missing=skip"
+                f"{facts.name}: metrics that cannot be computed here:{lines}\n  Or choose others (metrics=ngram needs "
+                "no model), or leave these out with metrics_missing=skip"
             )
         foreign = [name for name in self.names if metrics.AVAILABLE[name].domain not in (None, facts.domain)]
         for name in foreign:
@@ -69,10 +70,11 @@ class TextMetrics:
         """Return what keeps a metric from being computed; a metric that is left out lacks nothing."""
         try:
             metrics.signature(name, **self._options)
+            text = metrics.missing(name, **self._options) if self._must_be_here(name) else None
             if self._later and metrics.AVAILABLE[name].heavy:
                 self.left_out[name] = SCORED_LATER
+                self.warnings += [f"{self._task}: for scoring later, {text}"] if text else []
                 return None
-            text = metrics.missing(name, **self._options)
         except ValueError as error:
             raise OptionError(f"{self._task}: {error}") from error
         if text is not None and skip:
@@ -80,6 +82,11 @@ class TextMetrics:
             self.warnings.append(f"{self._task}: {name} is left out, its scores are NaN: {text}")
             return None
         return text
+
+    def _must_be_here(self, name: str) -> bool:
+        """Whether it matters now what a metric lacks: always; where it is left for later, if its model was named."""
+        given = any(option in self._options for option in metrics.AVAILABLE[name].options if option.endswith("_model"))
+        return not self._later or not metrics.AVAILABLE[name].heavy or given
 
     def prepare(self) -> None:
         """Fetch what the metrics need from a hub, before the evaluated model is asked anything.
@@ -139,13 +146,12 @@ class TextMetrics:
         """Return the metrics whose scores `lm-eval-healthcare score` can still give: left for later, or failed."""
         return [name for name in self.names if self.left_out.get(name) == SCORED_LATER or name in errors]
 
-    def tell_what_is_left(self, folder: Path | None, errors: Mapping[str, str]) -> None:
-        """Say how the metrics are computed that this run left for later, or that failed."""
+    def tell_what_is_left(self, folder: Path | None, errors: Mapping[str, str]) -> str | None:
+        """Say how the metrics are computed that this run left for later, or that failed, and return the command."""
         left = self.incomplete(errors)
-        if left:
-            where = shlex.quote(str(folder)) if folder is not None else "FOLDER_OF_SAMPLES"
-            how = "failed" if errors else "left for later"
-            logger.warning(
-                "%s: %s %s: lm-eval-healthcare score %s --metrics %s",
-                self._task, ", ".join(left), how, where, ",".join(self.names),
-            )  # fmt: skip
+        if not left:
+            return None
+        command = f"lm-eval-healthcare score {shlex.quote(str(folder)) if folder is not None else 'FOLDER_OF_SAMPLES'}"
+        how = "failed" if errors else "left for later"
+        logger.warning("%s: %s %s; to compute them: %s", self._task, ", ".join(left), how, command)
+        return command

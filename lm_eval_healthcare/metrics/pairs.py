@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,9 @@ class Pairs:
         for role, texts in (("predictions", predictions), ("references", references)):
             if isinstance(texts, str):
                 raise TypeError(f"{role} is one string; give a sequence with one text a document, such as [text]")
+            if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+                kind = type(texts).__name__
+                raise TypeError(f"{role} is of type {kind}; give a sequence with one text a document, such as [text]")
         predictions, references = list(predictions), list(references)
         if len(predictions) != len(references):
             raise ValueError(

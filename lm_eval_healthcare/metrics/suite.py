@@ -188,6 +188,8 @@ def resolve(spec: str | Sequence[str], languages: Sequence[str] = ("en",)) -> li
     Raises:
         ValueError: If the specification is empty or holds an unknown name.
     """
+    if spec is None:
+        raise ValueError(f"no metric was named. The {_allowed()}")
     sets = _sets([languages] if isinstance(languages, str) else languages)
     parts = re.split(r"[+,]", spec) if isinstance(spec, str) else spec
     parts = [str(part).strip() for part in parts]
@@ -204,8 +206,11 @@ def register(metric: Metric) -> Metric:
     """Add a metric to `AVAILABLE` and return it.
 
     Raises:
+        TypeError: If it is no metric.
         ValueError: If the name is taken, or is not one that `resolve` could find.
     """
+    if not isinstance(metric, Metric):
+        raise TypeError(f"cannot register {metric!r}: give an object of a class that is derived from metrics.Metric")
     taken = [*AVAILABLE, *_sets(["en"])]
     if metric.name in taken or not re.fullmatch(r"\w[\w.-]*", metric.name):
         raise ValueError(

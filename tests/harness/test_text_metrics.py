@@ -111,7 +111,7 @@ def test_what_a_metric_did_not_see_is_counted(tmp_path: Path, encoder: str, capl
 def test_a_missing_model_ends_the_run_before_the_model_is_asked(tmp_path: Path) -> None:
     model = ScriptedModel(ANSWERS)
     nowhere = str(tmp_path / "nowhere")
-    with pytest.raises(OptionError, match=r"careqa_open: .*nowhere.*metrics=ngram.*metrics_missing=skip"):
+    with pytest.raises(OptionError, match=r"(?s)careqa_open: .*nowhere.*metrics=ngram.*metrics_missing=skip"):
         evaluate("careqa_open", model, metadata={"metrics": "bleu+bert_score", "bert_score_model": nowhere})
     assert model.seen == []
 
@@ -179,7 +179,7 @@ def test_left_for_later_and_scored_later(
     assert math.isnan(row["bert_score,none"])
     assert row["rouge1_coverage,none"] == 1.0
     assert out["configs"]["careqa_open"]["metadata"]["healthcare"]["reasons"] == {"scored_later:bert_score": 3}
-    (told,) = [r.getMessage() for r in caplog.records if "left for later" in r.getMessage()]
+    (told,) = [r.getMessage() for r in caplog.records if "left for later;" in r.getMessage()]
     command = shlex.split(told.partition("lm-eval-healthcare ")[2])
     assert main([*command, "-o", str(tmp_path / "out")]) == 0
     assert "bert_score" in capsys.readouterr().out
@@ -188,6 +188,33 @@ def test_left_for_later_and_scored_later(
     later = json.loads(file.read_text("utf-8"))["results"]["careqa_open"]
     for name in ("rouge1,none", "bert_score,none", "bert_score_stderr,none", "bert_score_coverage,none"):
         assert later[name] == in_run[name]
+
+
+def test_the_command_ends_with_what_is_left_to_do(
+    tmp_path: Path, encoder: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["lm-eval"])
+    monkeypatch.chdir(Path(encoder).parent)
+    asked = ["metrics=bert_score", "metrics_device=later", "bert_score_model=tiny"]
+    run = ["run", "--model", "dummy", "--tasks", "careqa_open,medtext", "--limit", "2", "--metadata", "data=sample"]
+    assert main([*run, *asked, "--output_path", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    (command,) = [line.strip() for line in out.splitlines() if line.strip().startswith("lm-eval-healthcare score")]
+    assert out.rstrip().endswith(command)
+    monkeypatch.chdir(tmp_path)  # the model was given by a relative path
+    assert main([*shlex.split(command)[1:], "-o", str(tmp_path / "scored")]) == 0
+    (file,) = (tmp_path / "scored").rglob("results_*.json")
+    results = json.loads(file.read_text("utf-8"))["results"]
+    assert [results[task]["bert_score_coverage,none"] for task in ("careqa_open", "medtext")] == [1.0, 1.0]
+
+
+def test_a_model_for_later_that_is_not_there_is_told_now() -> None:
+    options = Options.from_metadata(
+        {"metrics": "bert_score+mover_score", "metrics_device": "later", "bert_score_model": "/no/such/folder"}
+    )
+    (warning,) = TextMetrics(TaskFacts("careqa_open", "CareQA"), options).warnings
+    assert "for scoring later" in warning
+    assert "/no/such/folder" in warning
 
 
 def test_scores_are_kept_and_not_computed_again(tmp_path: Path, letters: Letters) -> None:
