@@ -8,6 +8,7 @@ on disk within half a second, so a process that is killed loses no more than tha
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import itertools
 import logging
@@ -19,6 +20,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lm_eval_healthcare.metrics.encoding.machine import cache_folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
@@ -28,6 +31,7 @@ logger = logging.getLogger(__name__)
 OFF = "off"
 FILE_NAME = "scores.sqlite3"
 FLUSH_SECONDS = 0.5
+_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _BUSY_SECONDS = 30.0
 _OPEN_TRIES = 50
 _KEYS_PER_QUERY = 500
@@ -60,27 +64,16 @@ def key(prediction: str, references: Sequence[str]) -> bytes:
     return digest.digest()
 
 
-def cache_folder() -> Path:
-    """Return the folder for what the package keeps between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
-    return Path(os.path.expanduser(base)) / "lm_eval_healthcare"
-
-
 class ScoreCache:
     """Scores by signature and key. Use `ScoreCache.open`, and the object as a context manager or `close` it.
 
     Attributes:
         path: The file, or None for a cache that holds nothing.
-        asked: Number of scores that `get` was asked for.
-        found: Number of them that it knew.
     """
-
-    key = staticmethod(key)
 
     def __init__(self, path: Path | None) -> None:
         """Open or make the file at `path`."""
         self.path = path
-        self.asked = self.found = 0
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._timer: threading.Timer | None = None
@@ -99,15 +92,16 @@ class ScoreCache:
         """Open a cache.
 
         Args:
-            where: A folder, a file whose name has an extension, `off` for a cache that holds nothing, or None for the
-                user's own in `$XDG_CACHE_HOME` or `~/.cache`.
+            where: A folder; a file, which is there or whose name ends in `.db`, `.sqlite` or `.sqlite3`; `off` for a
+                cache that holds nothing; or None for the user's own in `$XDG_CACHE_HOME` or `~/.cache`.
         """
         if where is None:
             return cls(cache_folder() / FILE_NAME)
         if str(where) == OFF:
             return cls(None)
         path = Path(os.path.expanduser(where))
-        return cls(path if path.suffix and not path.is_dir() else path / FILE_NAME)
+        is_file = path.is_file() or (path.suffix.lower() in _SUFFIXES and not path.is_dir())
+        return cls(path if is_file else path / FILE_NAME)
 
     @classmethod
     def in_memory(cls) -> ScoreCache:
@@ -142,8 +136,6 @@ class ScoreCache:
                     known.update(self._read(self._connection, signature, rest))
                 except sqlite3.Error as error:
                     self._give_up(error)
-            self.asked += len(wanted)
-            self.found += len(known)
         return known
 
     def put(self, signature: str, key: bytes, score: float, truncated: bool = False) -> None:
@@ -233,7 +225,7 @@ def _writable(signature: str) -> str:
 def _connect(path: Path | None) -> sqlite3.Connection:
     """Open a file, or memory, and make its tables; two processes may do so at the same moment."""
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_private(path)
     connection = sqlite3.connect(
         path or ":memory:", timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
@@ -251,6 +243,17 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
+
+
+def _make_private(path: Path) -> None:
+    """Make a file, and its folder, for the user alone: keys and scores tell something of the texts. SQLite follows.
+
+    What is there already stays as it is.
+    """
+    path.parent.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
