@@ -13,8 +13,9 @@ SHARED = ROOT.parent / "shared"
 
 
 def child_environment(**extra: str) -> dict[str, str]:
-    """The environment of a process that a test starts: sockets closed, no options of the pack from outside."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("LM_EVAL_HEALTHCARE_")}
+    """The environment of a process that a test starts: sockets closed, of the options of the pack only ours."""
+    kept = {"LM_EVAL_HEALTHCARE_METRICS": "ngram", "LM_EVAL_HEALTHCARE_SCORE_CACHE": "off"}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LM_EVAL_HEALTHCARE_")} | kept
     environment["PYTHONPATH"] = os.pathsep.join([str(TESTS / "nosocket"), str(ROOT)])
     return {**environment, **extra}
 

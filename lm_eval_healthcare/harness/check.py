@@ -18,7 +18,9 @@ from lm_eval_healthcare.harness.manager import (
     needs_harness_index,
     without_overlap,
 )
+from lm_eval_healthcare.harness.open_ended import OpenEndedTask
 from lm_eval_healthcare.harness.options import (
+    MISSING,
     OptionError,
     Options,
     options_of_others,
@@ -26,6 +28,7 @@ from lm_eval_healthcare.harness.options import (
     unknown_variables,
 )
 from lm_eval_healthcare.harness.task import HealthcareTask
+from lm_eval_healthcare.harness.text_metrics import cannot_be_computed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -68,6 +71,10 @@ def check(
     """
     problems, metadata = _option_problems(metadata)
     problems += unknown_variables()
+    refuse = True
+    with contextlib.suppress(OptionError):  # what the environment gives is told by every task
+        refuse = Options.from_metadata(metadata).metrics_missing == MISSING[0]
+    metadata = {**metadata, "metrics_missing": "skip"}  # so that what is wrong with the rows is found as well
     manager = alone = build_task_manager(list(include_path), metadata, include_defaults=False)
     problems += _unreadable(include_path)
     if needs_harness_index(names, alone):
@@ -96,7 +103,7 @@ def check(
     level = log.level
     log.setLevel(logging.ERROR)  # warnings are in the reports
     try:
-        return [_check_task(name, manager, num_fewshot) for name in tasks] + reports, problems
+        return [_check_task(name, manager, num_fewshot, refuse) for name in tasks] + reports, problems
     finally:
         log.setLevel(level)
 
@@ -113,7 +120,7 @@ def _option_problems(metadata: Mapping[str, Any]) -> tuple[list[str], dict[str, 
     return problems, usable
 
 
-def _check_task(name: str, manager: TaskManager, num_fewshot: int | None) -> TaskReport:
+def _check_task(name: str, manager: TaskManager, num_fewshot: int | None, refuse: bool) -> TaskReport:
     report = TaskReport(name)
     entry = manager.task_index.get(name)
     report.file = str(entry.yaml_path) if entry is not None and entry.yaml_path else None
@@ -121,7 +128,7 @@ def _check_task(name: str, manager: TaskManager, num_fewshot: int | None) -> Tas
         task = manager.load([name])["tasks"][name]
         report.rows = len(task.eval_docs)
         if isinstance(task, HealthcareTask):
-            _describe(report, task)
+            _describe(report, task, refuse)
         if num_fewshot:
             task.set_config("num_fewshot", num_fewshot)
             task.set_fewshot_seed(0)
@@ -132,11 +139,17 @@ def _check_task(name: str, manager: TaskManager, num_fewshot: int | None) -> Tas
     return report
 
 
-def _describe(report: TaskReport, task: HealthcareTask) -> None:
+def _describe(report: TaskReport, task: HealthcareTask, refuse: bool) -> None:
+    """Fill in what a task says of itself; `refuse`: a metric that cannot be computed would end the run."""
     report.source = str(task.provenance.get("source"))
     report.metrics = list(task.metric_names)
     report.prompt = task.wording
     report.warnings = list(task.data_warnings)
+    if refuse and isinstance(task, OpenEndedTask) and task.lacking_metrics:
+        report.problems.append(cannot_be_computed(task.lacking_metrics.values()))
+        report.warnings = [
+            text for text in report.warnings if not any(t in text for t in task.lacking_metrics.values())
+        ]
 
 
 def _unreadable(include_path: Iterable[str | Path]) -> list[str]:

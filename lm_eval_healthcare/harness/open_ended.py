@@ -129,6 +129,11 @@ class OpenEndedTask(GeneratedTextTask):
         """What a user should know about the rows and the metrics."""
         return super().data_warnings + self._metrics.warnings
 
+    @property
+    def lacking_metrics(self) -> dict[str, str]:
+        """What the metrics lack that are left out since they cannot be computed here."""
+        return self._metrics.lacking
+
     def build_all_requests(self, **kwargs: Any) -> None:
         """Build the requests; by then every metric must have what it needs."""
         for message in self._metrics.warnings:

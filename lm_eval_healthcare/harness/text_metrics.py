@@ -13,7 +13,7 @@ from lm_eval_healthcare.scoring.documents import METRIC_MISSING, SCORED_LATER, T
 from lm_eval_healthcare.scoring.score_cache import ScoreCache
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
@@ -23,12 +23,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+def cannot_be_computed(problems: Iterable[str]) -> str:
+    """Return what a user is told of metrics that lack something, each with what it lacks and the remedy."""
+    lines = "".join(f"\n  - {text}" for text in dict.fromkeys(problems))
+    return (
+        f"metrics that cannot be computed here:{lines}\n  Or choose others (metrics=ngram needs no model), or leave "
+        "these out with metrics_missing=skip"
+    )
+
+
 class TextMetrics:
     """The metrics of one task.
 
     Attributes:
         names: All metrics that the task reports.
         left_out: Those that this run does not compute, each with the reason.
+        lacking: What those lack that are left out with `metrics_missing=skip`.
         warnings: What a user should know before the run.
     """
 
@@ -44,6 +54,7 @@ class TextMetrics:
         self._later = options.metrics_device == LATER
         self.names = options.metric_names(facts.languages)
         self.left_out: dict[str, str] = {}
+        self.lacking: dict[str, str] = {}
         self.warnings: list[str] = []
         self._corpus: Any = None
         if self._later and options.answers == OFF and any(metrics.AVAILABLE[name].heavy for name in self.names):
@@ -53,11 +64,7 @@ class TextMetrics:
             )
         problems = [text for name in self.names if (text := self._lacks(name, skip=options.metrics_missing == "skip"))]
         if problems:
-            lines = "".join(f"\n  - {text}" for text in dict.fromkeys(problems))
-            raise OptionError(
-                f"{facts.name}: metrics that cannot be computed here:{lines}\n  Or choose others (metrics=ngram needs "
-                "no model), or leave these out with metrics_missing=skip"
-            )
+            raise OptionError(f"{facts.name}: {cannot_be_computed(problems)}")
         foreign = [name for name in self.names if metrics.AVAILABLE[name].domain not in (None, facts.domain)]
         for name in foreign:
             domain = metrics.AVAILABLE[name].domain
@@ -78,7 +85,7 @@ class TextMetrics:
         except ValueError as error:
             raise OptionError(f"{self._task}: {error}") from error
         if text is not None and skip:
-            self.left_out[name] = METRIC_MISSING
+            self.left_out[name], self.lacking[name] = METRIC_MISSING, text
             self.warnings.append(f"{self._task}: {name} is left out, its scores are NaN: {text}")
             return None
         return text

@@ -255,7 +255,7 @@ def test_path_and_version(cli: Callable[..., Any]) -> None:
 
 
 def test_list(cli: Callable[..., Any]) -> None:
-    content = json.loads(cli("list", "--format", "json").stdout)
+    content = json.loads(cli("list", "--format", "json", env={"LM_EVAL_HEALTHCARE_METRICS": "default"}).stdout)
     tasks = {task["name"]: task for task in content["tasks"]}
     assert tasks["careqa_es"]["languages"] == ["es"]
     assert tasks["careqa_open"]["metrics"] == metrics.resolve("default", languages=("en",))

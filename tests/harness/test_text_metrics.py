@@ -116,6 +116,24 @@ def test_a_missing_model_ends_the_run_before_the_model_is_asked(tmp_path: Path) 
     assert model.seen == []
 
 
+def test_check_tells_what_metrics_lack_and_what_is_wrong_with_rows(tmp_path: Path) -> None:
+    from lm_eval_healthcare.harness.check import check
+
+    open_rows(tmp_path, REFERENCES)
+    (tmp_path / "medtext.jsonl").write_text('{"Prompt": "x"}\n')
+    asked = {"data": str(tmp_path), "metrics": "bleu+bert_score", "bert_score_model": "/no/such/folder"}
+    (sound, faulty), problems = check(["careqa_open", "medtext"], asked)
+    assert problems == []
+    assert sound.rows == 3
+    (text,) = sound.problems
+    assert "metrics that cannot be computed here" in text
+    assert "/no/such/folder" in text
+    assert "medtext.jsonl, row 1: column 'Completion' is missing" in faulty.problems[0]
+    (skipped,), _ = check(["careqa_open"], {**asked, "metrics_missing": "skip"})
+    assert skipped.problems == []
+    assert any("bert_score is left out" in text for text in skipped.warnings)
+
+
 def test_the_default_set_needs_models_and_says_so() -> None:
     with pytest.raises(OptionError, match=r"(?s)roberta-large.*distilbert-base-uncased.*bleurt"):
         evaluate("careqa_open", ScriptedModel(ANSWERS), metadata={"metrics": "default"})
