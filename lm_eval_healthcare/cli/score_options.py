@@ -13,7 +13,6 @@ from lm_eval_healthcare.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HOW = ("metrics_device", "metrics_batch_tokens")  # `--device` and `--batch-tokens`
 _WHERE = ("model", "task")
 
 
@@ -26,9 +25,10 @@ class ParserWithMetricOptions(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Add the flags, then parse."""
         from lm_eval_healthcare import metrics
+        from lm_eval_healthcare.scoring.saved_samples import HOW  # those have flags of their own
 
         if "metric_options" not in self._defaults:
-            names = [name for name in metrics.option_names() if name not in _HOW]
+            names = [name for name in metrics.option_names() if name not in HOW]
             group = self.add_argument_group("options of single metrics (default: those of the run)")
             for name in names:
                 users = [metric.name for metric in metrics.AVAILABLE.values() if name in metric.options]

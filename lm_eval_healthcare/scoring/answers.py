@@ -18,15 +18,15 @@ from urllib.parse import quote, unquote
 
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.schema import without_lone_surrogates
+from lm_eval_healthcare.results.discovery import ANSWERS_FILE, ANSWERS_FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 logger = logging.getLogger(__name__)
 
-RUN_FILE = "run.json"
 DELETED = "deleted_answers"
-FORMAT = "lm_eval_healthcare answers 1"
+FORMAT = f"{ANSWERS_FORMAT} 1"
 _RANK = re.compile(r"^(?P<task>.+?)(?:\.rank\d+)?$")
 
 
@@ -64,7 +64,7 @@ def write_run(folder: Path, run: dict[str, Any]) -> None:
     """Write `run.json`; texts that are not JSON become text."""
     folder.mkdir(parents=True, exist_ok=True)
     content = without_lone_surrogates({"format": FORMAT, **run})
-    _write_whole(folder / RUN_FILE, [json.dumps(content, indent=2, ensure_ascii=False, default=str)])
+    _write_whole(folder / ANSWERS_FILE, [json.dumps(content, indent=2, ensure_ascii=False, default=str)])
 
 
 def answers_file(folder: Path, task: str, rank: int = 0) -> Path:
@@ -99,7 +99,7 @@ def write_answers(
 
 def mark_deleted(folder: Path, task: str) -> None:
     """Write into `run.json` that the answers of a task were deleted after they had been scored."""
-    run = _parse((folder / RUN_FILE).read_text("utf-8"), str(folder / RUN_FILE))
+    run = _parse((folder / ANSWERS_FILE).read_text("utf-8"), str(folder / ANSWERS_FILE))
     write_run(folder, {**run, DELETED: sorted({*run.get(DELETED, []), task})})
 
 
@@ -114,11 +114,11 @@ def read_run(folder: Path, partial: bool = False) -> SavedRun:
         DataError: If the folder or its `run.json` is missing, a line is not what this module writes, or the answers of
             a task or a rank are missing.
     """
-    path = folder / RUN_FILE
+    path = folder / ANSWERS_FILE
     if not path.is_file():
-        found = sorted(p.parent for p in folder.glob(f"**/{RUN_FILE}")) if folder.is_dir() else []
+        found = sorted(p.parent for p in folder.glob(f"**/{ANSWERS_FILE}")) if folder.is_dir() else []
         hint = f" Did you mean {found[-1]}?" if found else " A run prints the folder when it saves its answers."
-        raise DataError(f"{folder}: no saved answers here (no {RUN_FILE}).{hint}")
+        raise DataError(f"{folder}: no saved answers here (no {ANSWERS_FILE}).{hint}")
     saved = SavedRun(folder, _parse(path.read_text("utf-8"), str(path)))
     files = sorted(folder.glob("*.jsonl"))
     if not partial:
@@ -141,7 +141,7 @@ def read_run(folder: Path, partial: bool = False) -> SavedRun:
             if deleted
             else "the run ended before they were saved"
         )
-        raise DataError(f"{folder}: {RUN_FILE} is there, but no task's answers; {why}")
+        raise DataError(f"{folder}: {ANSWERS_FILE} is there, but no task's answers; {why}")
     return saved
 
 
