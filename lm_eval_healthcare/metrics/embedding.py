@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from lm_eval_healthcare.metrics.base import Measured, Metric, References, Scores, as_lists
-from lm_eval_healthcare.metrics.encoding import checkpoints, soundness
+from lm_eval_healthcare.metrics.encoding import checkpoints, embed, soundness
 from lm_eval_healthcare.metrics.encoding import device as devices
 from lm_eval_healthcare.metrics.encoding.embed import Embedded, embed_pairs
 from lm_eval_healthcare.metrics.encoding.encoder import Encoder, count_layers, load
@@ -225,7 +225,7 @@ def _one_pass(
     """Fill in the scores and flags of all metrics that use one encoder."""
     stated = count_layers(checkpoints.configuration(str(folder)) or {})
     depth = max(max(group.settings.layers(stated)) for group in groups) if stated is not None else None
-    encoder = load(folder, compute, depth)
+    encoder = load(folder, compute, depth, embed.MEMORY + embed.KEPT)
     layers = {layer for group in groups for layer in group.settings.layers(encoder.n_layers)}
     compares = [
         (group, group.metric.comparer(encoder, options.get("corpus"), group.settings, options)) for group in groups

@@ -102,10 +102,12 @@ def run(
     step: Callable[[list[int]], None],
     description: str,
     progress: Progress | None = None,
+    relieve: Callable[[], bool] | None = None,
 ) -> int:
     """Call `step` with batches until every item is done.
 
-    When memory runs out, the budget is halved and what is left is planned again; the failed batch is repeated.
+    When memory runs out, the failed batch is repeated if `relieve` has found some; else the budget is halved and what
+    is left is planned again.
 
     Args:
         items: Which texts to do, as indices into `lengths`.
@@ -115,6 +117,7 @@ def run(
             it raised.
         description: What is done, for people.
         progress: Counts the tokens; without one, a new one is made.
+        relieve: Gives back memory that is used and not needed; returns whether there was any.
 
     Returns:
         The budget at the end, for callers that go on.
@@ -125,7 +128,7 @@ def run(
     left = list(items)
     if progress is None:
         with Progress(sum(lengths[item] for item in left), description) as progress:
-            return run(left, lengths, budget, step, description, progress)
+            return run(left, lengths, budget, step, description, progress, relieve)
     queue = _queue(left, lengths, budget)
     while queue:
         batch = queue.popleft()
@@ -133,7 +136,12 @@ def run(
         if not problem:
             progress.add(sum(lengths[item] for item in batch))
             continue
+        relieved = relieve is not None and relieve()
         free_memory()
+        if relieved:
+            logger.warning("%s: out of memory, going on without vectors that were kept for later", description)
+            queue.appendleft(batch)
+            continue
         longest = max(lengths[item] for item in batch)
         if len(batch) == 1:
             raise DoesNotFit(

@@ -18,6 +18,7 @@ CPU_BATCH_TOKENS = (512, 4096)
 
 GPU_BATCH_TOKENS = 16384
 _CPU_TOKENS_A_THREAD = 256
+_CPU_SPEED = 40e9  # floating-point operations a second and thread; 30e9 with small models, 70e9 with large ones
 _MARGIN = 512 * 2**20  # bytes for the libraries' own work space
 _GIB = 2**30
 _ELSEWHERE = (
@@ -132,6 +133,13 @@ def batch_tokens(compute: Compute, device: str) -> int:
 
     least, most = CPU_BATCH_TOKENS
     return min(most, max(least, _CPU_TOKENS_A_THREAD * torch.get_num_threads()))
+
+
+def cpu_speed() -> float:
+    """Return about how many floating-point operations a second the CPU does in a model."""
+    import torch
+
+    return _CPU_SPEED * torch.get_num_threads()
 
 
 def tell_once(text: str, subject: str | None = None) -> None:

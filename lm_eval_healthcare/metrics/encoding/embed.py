@@ -23,7 +23,9 @@ MEMORY = 512 * 2**20
 KEPT = 256 * 2**20
 """Bytes of vectors of references that an encoder keeps for later calls, which may compare others with them."""
 
-_BATCHES_OF_A_WAVE = 32  # so many at least are planned together; scores come out after each wave
+# Batches that are planned together. The more, the less padding, but scores come out after each wave.
+_FEWEST_BATCHES, _MOST_BATCHES = 2, 32
+_SECONDS_OF_A_WAVE = 4.0  # on a CPU, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,34 +96,45 @@ class _Job:
         self.compute, self.description = compute, description
         self.budget = devices.batch_tokens(compute, encoder.device)
         self.width = 4 * len(layers) * encoder.width  # bytes of a token
+        self.memory, self.room_to_keep = MEMORY, KEPT
+        self.needed: list[int] = []  # texts of the present wave
         self.store: dict[int, Embedded] = {}
         self.keys = {reference: (texts[reference], tuple(layers), compute.long) for _, reference in pairs}
 
     def do(self, visit: Visit) -> None:
-        waves = self._waves(order(self.pairs, [len(tokens) for tokens in self.tokens]))
+        left = order(self.pairs, [len(tokens) for tokens in self.tokens])
+        while left:
+            total = sum(len(self.tokens[text]) for text in self._texts(left) if text not in self.store)
+            with Progress(total, self.description, self.encoder.device) as progress:
+                left = self._work(left, visit, progress)
+
+    def _work(self, ordered: Sequence[int], visit: Visit, progress: Progress) -> list[int]:
+        """Compare pairs in waves; return those left when the device has changed, and with it the size of waves."""
+        device, waves = self.encoder.device, self._waves(ordered)
         uses: dict[int, list[int]] = defaultdict(list)  # the waves of each text, the last one first
         for number in reversed(range(len(waves))):
             for text in self._texts(waves[number]):
                 uses[text].append(number)
-        total = sum(len(self.tokens[text]) for text in uses)
-        with Progress(total, self.description, self.encoder.device) as progress:
-            for wave in waves:
-                needed = self._texts(wave)
-                self._recall(needed, progress)
-                self._encode([text for text in needed if text not in self.store], progress)
-                self._remember(needed)
-                for number in wave:
-                    self._visit(number, visit)
-                for text in needed:
-                    uses[text].pop()
-                self._forget(uses)
+        for number, wave in enumerate(waves):
+            self.needed = self._texts(wave)
+            self._recall(self.needed, progress)
+            self._encode([text for text in self.needed if text not in self.store], progress)
+            if self.encoder.device != device:
+                return [pair for later in waves[number:] for pair in later]
+            self._remember(self.needed)
+            for pair in wave:
+                self._visit(pair, visit)
+            for text in self.needed:
+                uses[text].pop()
+            self._forget(uses)
+        return []
 
     def _texts(self, wave: Iterable[int]) -> list[int]:
         return list(dict.fromkeys(text for number in wave for text in self.pairs[number]))
 
     def _waves(self, ordered: Iterable[int]) -> list[list[int]]:
         """Cut the pairs into waves; half of the memory is for a wave, the other for what later ones need."""
-        most = min(MEMORY // 2 // self.width, max(_BATCHES_OF_A_WAVE * self.budget, 1))
+        most = min(self.memory // 2 // self.width, max(self._batches_of_a_wave() * self.budget, 1))
         waves: list[list[int]] = [[]]
         held: set[int] = set()
         size = 0
@@ -137,6 +150,13 @@ class _Job:
             held |= new
             size += more
         return waves if waves[-1] else []
+
+    def _batches_of_a_wave(self) -> int:
+        if self.encoder.device != "cpu":
+            return _MOST_BATCHES
+        # By the model's size, not by the clock, so that the same texts are in the same batches next time.
+        tokens = _SECONDS_OF_A_WAVE * devices.cpu_speed() / self.encoder.operations
+        return min(_MOST_BATCHES, max(_FEWEST_BATCHES, int(tokens / self.budget)))
 
     def _recall(self, texts: Iterable[int], progress: Progress) -> None:
         """Take the vectors of references that an earlier call has left with the encoder."""
@@ -155,13 +175,13 @@ class _Job:
                 kept[key] = self.store[text]
         size = sum(len(embedded.tokens) * 4 * self.encoder.width * len(key[1]) for key, embedded in kept.items())
         for key in list(kept):
-            if size <= KEPT:
+            if size <= self.room_to_keep:
                 break
             size -= len(kept.pop(key).tokens) * 4 * self.encoder.width * len(key[1])
 
     def _forget(self, uses: dict[int, list[int]]) -> None:
         """Keep the vectors that are needed soonest, as many as half of the memory holds."""
-        room = MEMORY // 2
+        room = self.memory // 2
         kept = {}
         for text in sorted((text for text in self.store if uses[text]), key=lambda text: uses[text][-1]):
             room -= len(self.tokens[text]) * self.width
@@ -171,7 +191,7 @@ class _Job:
         self.store = kept
 
     def _encode(self, texts: list[int], progress: Progress) -> None:
-        """Encode texts by windows; one that fits is one window."""
+        """Encode texts by windows, one that fits is one window; those that are done when the device changes."""
         windows = [(text, ids) for text in texts for ids in self.encoder.windows(self.tokens[text])]
         lengths = [len(ids) for _, ids in windows]
         parts: dict[int, dict[int, torch.Tensor]] = {}
@@ -182,19 +202,30 @@ class _Job:
             )
 
         try:
-            self.budget = run(range(len(windows)), lengths, self.budget, step, self.description, progress)
+            left = range(len(windows))
+            self.budget = run(left, lengths, self.budget, step, self.description, progress, self._relieve)
         except DoesNotFit as error:
             self._leave_gpu(error)
-            left = [item for item in range(len(windows)) if item not in parts]
             parts.update({item: {k: v.cpu() for k, v in part.items()} for item, part in parts.items()})
-            self.budget = run(left, lengths, self.budget, step, self.description, progress)
         belongs: dict[int, list[int]] = defaultdict(list)
         for item, (text, _) in enumerate(windows):
             belongs[text].append(item)
         for text, items in belongs.items():
-            own = [parts.pop(item) for item in items]
-            vectors = {layer: self.encoder.join([part[layer] for part in own]) for layer in self.layers}
-            self.store[text] = Embedded(self.tokens[text], vectors)
+            own = [parts.pop(item) for item in items if item in parts]
+            if len(own) == len(items):
+                vectors = {layer: self.encoder.join([part[layer] for part in own]) for layer in self.layers}
+                self.store[text] = Embedded(self.tokens[text], vectors)
+
+    def _relieve(self) -> bool:
+        """Let the vectors go that this wave does not need, and keep fewer from now on."""
+        needed = set(self.needed)
+        spare = [text for text in self.store if text not in needed]
+        found = bool(spare or self.encoder.kept)
+        self.encoder.kept.clear()
+        for text in spare:
+            del self.store[text]
+        self.memory, self.room_to_keep = self.memory // 2, 0
+        return found
 
     def _leave_gpu(self, error: DoesNotFit) -> None:
         """Go on with the CPU, if the device was ours to choose."""
@@ -203,6 +234,7 @@ class _Job:
         devices.tell_once(f"{error}: going on with the CPU, which takes longer")
         self.encoder.move("cpu")
         self.budget = devices.batch_tokens(self.compute, "cpu")
+        self.memory, self.room_to_keep = MEMORY, KEPT
         self.store = {text: embedded.cpu() for text, embedded in self.store.items()}
         free_memory()
 

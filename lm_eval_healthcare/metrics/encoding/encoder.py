@@ -50,17 +50,17 @@ class Encoder:
         seconds: Time spent in forward passes so far.
         texts: Texts (or windows of long ones) encoded so far.
         tokens: Their tokens.
-        padded_tokens: The same with padding.
         kept: Vectors of texts that may be met again, by text, layers and what is done with long texts; see `embed`.
     """
 
-    def __init__(self, folder: Path, compute: Compute, depth: int | None = None) -> None:
+    def __init__(self, folder: Path, compute: Compute, depth: int | None = None, held: int = 0) -> None:
         """Read a model.
 
         Args:
             folder: A complete model folder, see `checkpoints.locate`.
             compute: Device and type of numbers.
             depth: The deepest layer that will be asked for; layers above are let go. None: all are kept.
+            held: See `settle`.
 
         Raises:
             ValueError: If the folder's weights do not fit its configuration, or its layers cannot be found.
@@ -82,15 +82,28 @@ class Encoder:
         self.limit = _limit(self.tokenizer, self._model)
         self.device = "cpu"
         self.kept: dict[Any, Any] = {}
-        self.seconds, self.texts, self.tokens, self.padded_tokens = 0.0, 0, 0, 0
-        self.settle()
+        self.seconds, self.texts, self.tokens = 0.0, 0, 0
+        self.settle(held)
 
-    def settle(self) -> None:
-        """Go to the device that the settings and the free memory of GPUs speak for."""
+    @property
+    def operations(self) -> float:
+        """Floating-point operations for a token of a short text: two for each weight of the layers."""
+        import torch
+
+        tables = {id(module.weight) for module in self._model.modules() if isinstance(module, torch.nn.Embedding)}
+        weights = sum(weight.numel() for weight in self._model.parameters() if id(weight) not in tables)
+        return 2.0 * max(1, weights) * (self.depth if self._layers.shared else 1)
+
+    def settle(self, held: int = 0) -> None:
+        """Go to the device that the settings and the free memory of GPUs speak for.
+
+        Args:
+            held: Bytes of vectors that will be held there at a time.
+        """
         if self.device != "cpu":
             return
         size = sum(parameter.numel() * parameter.element_size() for parameter in self._model.parameters())
-        devices.place(self.compute, size + self._bytes_of_batch(), self.move)
+        devices.place(self.compute, size + self._bytes_of_batch() + held, self.move)
 
     def move(self, device: str) -> None:
         """Go to a device, also with what an earlier move that failed has left elsewhere."""
@@ -164,7 +177,6 @@ class Encoder:
             ]
         self.texts += len(batch)
         self.tokens += sum(lengths)
-        self.padded_tokens += ids.size
         return out
 
     def _forward(self, ids: torch.Tensor, mask: torch.Tensor, layers: Sequence[int]) -> dict[int, torch.Tensor]:
@@ -192,6 +204,7 @@ class _Layers:
         self._model = model
         albert = [module for module in model.modules() if hasattr(module, "albert_layer_groups")]
         self._counter = (albert[0].config, "num_hidden_layers") if albert else None
+        self.shared = bool(albert)  # one layer's weights, run several times
         if hasattr(model, "n_layers") and not albert:  # XLM
             self._counter = (model, "n_layers")
         if self._counter:
@@ -229,13 +242,14 @@ class _Layers:
             setattr(self._parent, self._name, self._all[:depth])
 
 
-def load(folder: Path, compute: Compute, depth: int | None = None) -> Encoder:
+def load(folder: Path, compute: Compute, depth: int | None = None, held: int = 0) -> Encoder:
     """Return an encoder, warm if it was used before.
 
     Args:
         folder: A complete model folder, see `checkpoints.locate`.
         compute: Device and type of numbers.
         depth: The deepest layer that will be asked for.
+        held: See `Encoder.settle`.
 
     Raises:
         ValueError: See `Encoder`.
@@ -245,9 +259,9 @@ def load(folder: Path, compute: Compute, depth: int | None = None) -> Encoder:
         return encoder.depth >= (encoder.n_layers if depth is None else min(depth, encoder.n_layers))
 
     key = (folder.resolve(), compute.device, compute.dtype)
-    encoder = _warm.get(key, lambda: Encoder(folder, compute, depth), deep_enough)
+    encoder = _warm.get(key, lambda: Encoder(folder, compute, depth, held), deep_enough)
     try:
-        encoder.settle()
+        encoder.settle(held)
     except BaseException:
         _warm.forget(key)  # who knows where its weights are
         raise

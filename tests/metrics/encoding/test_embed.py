@@ -168,7 +168,7 @@ class FullGpu:
     """Stands for an encoder on a GPU whose memory takes so many tokens at a time."""
 
     def __init__(self, room: int, device: str = "cuda:0") -> None:
-        self.room, self.device, self.width, self.texts = room, device, 2, 0
+        self.room, self.device, self.width, self.texts, self.operations = room, device, 2, 0, 1.0
         self.kept: dict[Any, Any] = {}
         self.calls: list[tuple[str, int]] = []
 
@@ -203,6 +203,89 @@ def test_out_of_memory_on_a_gpu_means_smaller_batches(caplog: pytest.LogCaptureF
     # All six at 6 x 6 = 36; half of it is 18 = 3 x 6; half of that 9: 1 x 6, 1 x 5, 2 x 4, 2 x 2 (padded).
     assert encoder.calls == [("cuda:0", padded) for padded in (36, 18, 6, 5, 8, 4)]
     assert encoder.device == "cuda:0"
+
+
+def test_vectors_kept_for_later_go_before_batches_get_smaller(caplog: pytest.LogCaptureFixture) -> None:
+    class Filling(FullGpu):
+        """Room for 16 tokens, of which kept vectors take theirs."""
+
+        def encode(self, batch: Sequence[Any], layers: Sequence[int]) -> list[dict[int, Any]]:
+            self.room = 16 - sum(len(embedded.tokens) for embedded in self.kept.values())
+            return super().encode(batch, layers)
+
+    encoder = Filling(room=16)
+    visited(encoder, ["aaa", "aaaa"], [(0, 1)], Compute(device="auto", batch_tokens=16))
+    assert [len(embedded.tokens) for embedded in encoder.kept.values()] == [4]  # the reference
+    with caplog.at_level(logging.WARNING):
+        visited(encoder, ["bbbb", "cccc", "dd", "ee"], [(0, 1), (2, 3)], Compute(device="auto", batch_tokens=16))
+    # 2 x 4 and 2 x 4 fill all 16, of which the reference "aaaa" has 4; without it they fit.
+    assert encoder.calls[1:] == [("cuda:0", 16), ("cuda:0", 16)]
+    assert "going on without vectors that were kept for later" in caplog.text
+    assert "going on with batches of" not in caplog.text
+    assert not encoder.kept  # and nothing is kept from then on
+
+
+def test_vectors_for_later_texts_go_too_and_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A token has 2 numbers of 4 bytes. Waves of 4 tokens, one pair of 2 and 2; as much for what later waves need.
+    monkeypatch.setattr(embed, "MEMORY", 2 * 4 * 8)
+    monkeypatch.setattr(embed, "KEPT", 0)
+
+    class Refusing(FullGpu):
+        """Has no room for the third text, once."""
+
+        def encode(self, batch: Sequence[Any], layers: Sequence[int]) -> list[dict[int, Any]]:
+            self.room = 0 if len(self.calls) == 1 else 99
+            return super().encode(batch, layers)
+
+    encoder = Refusing(room=99)
+    # After the first pair, "aa" is there for the second and "cc" for the third; for "dd" the "cc" has to go.
+    pairs = [(0, 2), (0, 3), (1, 2), (1, 3)]
+    found = visited(encoder, ["aa", "bb", "cc", "dd"], pairs, Compute(device="cuda:0"))
+    assert [len(vectors) for _, pair in sorted(found.items()) for vectors in pair] == [2] * 8
+    assert encoder.calls[:4] == [("cuda:0", 4), ("cuda:0", 2), ("cuda:0", 2), ("cuda:0", 4)]
+
+
+@pytest.mark.parametrize(
+    ("device", "operations", "batches"),
+    [
+        # 4 s of 40e9 operations a second: a million tokens are more than 32 batches of 10; 80 tokens are 8; 2 at least.
+        ("cpu", 160_000.0, 32),
+        ("cpu", 2e9, 8),
+        ("cpu", 1e12, 2),
+        ("cuda:0", 1e12, 32),
+    ],
+)
+def test_scores_come_out_every_few_seconds_on_a_cpu(
+    device: str, operations: float, batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    encoder = FullGpu(room=99, device=device)
+    encoder.operations = operations
+    texts = [f"{number:05}" for number in range(200)]
+    calls: list[int] = []
+    embed_pairs(
+        encoder, [3], texts, [(number, number + 100) for number in range(100)],  # type: ignore[arg-type]
+        Compute(device="auto", batch_tokens=10), lambda *args: calls.append(len(encoder.calls)),
+    )  # fmt: skip
+    # Two texts a batch, so that a wave of `batches` has as many pairs.
+    assert calls == [min(100, (number // batches + 1) * batches) for number in range(100)]
+
+
+def test_waves_are_as_small_as_a_cpu_needs_them_once_the_gpu_is_left() -> None:
+    encoder = FullGpu(room=5)
+    encoder.operations = 1e15
+    texts = ["a" * 6, *[f"{number:05}" for number in range(39)]]
+    calls: list[tuple[str, int]] = []
+
+    def visit(*args: Any) -> None:
+        calls.append((encoder.device, encoder.texts))
+
+    pairs = [(number, number + 20) for number in range(20)]
+    embed_pairs(encoder, [3], texts, pairs, Compute(device="auto", batch_tokens=10), visit)  # type: ignore[arg-type]
+    # The text of 6 tokens goes to the CPU with the rest: waves of 2 batches of 10 tokens are 4 texts, 2 pairs.
+    assert calls[0] == ("cpu", 2)
+    assert calls[-1] == ("cpu", 40)
+    assert len(set(calls)) >= 10
 
 
 def test_a_text_too_long_for_the_gpu_sends_the_rest_to_the_cpu(caplog: pytest.LogCaptureFixture) -> None:

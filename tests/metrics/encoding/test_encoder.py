@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lm_eval_healthcare import metrics
 from lm_eval_healthcare.metrics.encoding import device, encoder, release_all
 from lm_eval_healthcare.metrics.encoding.encoder import Encoder, count_layers, load
 from lm_eval_healthcare.metrics.settings import Compute
@@ -50,7 +51,7 @@ def test_vectors_are_those_of_each_text_alone_in_the_whole_model(kind: str, tiny
             [alone] = found.encode([one], [layer])
             torch.testing.assert_close(vectors, alone[layer], rtol=0, atol=5e-6)
     assert found.texts == len(TEXTS) * 4
-    assert found.tokens == 4 * sum(map(len, ids)) < found.padded_tokens
+    assert found.tokens == 4 * sum(map(len, ids))
     assert found.seconds > 0
 
 
@@ -203,6 +204,25 @@ def test_an_encoder_that_had_no_room_on_the_gpu_asks_again(
     assert 16384 * 32 * 4 * 12 < asked[0] < 16384 * 32 * 4 * 12 + 1_000_000
     assert load(tiny("bert"), auto) is found
     assert len(asked) == 1
+
+
+def test_room_for_vectors_is_asked_for_with_that_for_weights(
+    tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(device, "choose", lambda compute, needed: asked.append(needed) or "cpu")
+    load(tiny("bert"), Compute(device="auto"), 2)
+    release_all()
+    metrics.score(["fever"], ["cough"], ["bert_score"], bert_score_model=str(tiny("bert")), bert_score_layer=2)
+    # The vectors of one wave and those for later ones, 512 MiB, and the references' for later calls, 256 MiB.
+    assert asked[-1] - asked[0] == 768 * 2**20
+
+
+def test_the_work_of_a_token_is_two_operations_for_each_weight_of_the_layers(tmp_path: Path) -> None:
+    # A layer of width 32: 4 of 32 x 32 and 2 of 32 x 64 with their biases, 2 norms of 2 x 32. A norm before.
+    layer = 4 * (32 * 32 + 32) + 32 * 64 + 64 + 64 * 32 + 32 + 2 * 64
+    found = Encoder(tiny_bert(tmp_path / "tiny"), CPU, depth=2)
+    assert found.operations == 2 * (2 * layer + 64)
 
 
 def test_a_move_that_fails_half_way_is_taken_back(tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
