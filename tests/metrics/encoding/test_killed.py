@@ -19,7 +19,7 @@ from tiny_encoders import WORDS, tiny_bert
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-N = 800
+N = 450
 CHILD = """
 import json, sys
 from lm_eval_healthcare.metrics.encoding import embed
