@@ -71,7 +71,7 @@ def by_hand(prediction: Sequence[Any], reference: Sequence[Any], **settings: Any
 
     def embedded(vectors: Sequence[Any]) -> embed.Embedded:
         ids = np.array([0] + [1] * (len(vectors) - 2) + [0])
-        return embed.Embedded(Tokens(ids, vocabulary, len(ids), False), {1: torch.tensor(vectors, dtype=torch.float32)})
+        return embed.Embedded(Tokens(ids, vocabulary, False), {1: torch.tensor(vectors, dtype=torch.float32)})
 
     chosen = Settings("toy", Compute(), 1, True, **{"rescale": "no", "language": "en", **settings})
     compare = BertScore("bert_score").comparer(SimpleNamespace(n_layers=1), None, chosen, {})  # type: ignore[arg-type]

@@ -67,7 +67,7 @@ class Toy:
 
     def tokenize(self, texts: Sequence[str], long: str = "truncate") -> list[Tokens]:
         ids = [[1, *(PIECES.index(piece) for piece in text.split()), 2] for text in texts]
-        return [Tokens(np.array(row), VOCABULARY, len(row), False) for row in ids]
+        return [Tokens(np.array(row), VOCABULARY, False) for row in ids]
 
     def embed(self, text: str, turned: str = "") -> Embedded:
         (tokens,) = self.tokenize([text])

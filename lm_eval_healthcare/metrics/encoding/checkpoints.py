@@ -29,6 +29,8 @@ _TOKENIZER_FILES = (
 )
 _SECONDS_OF_A_REFUSAL = 60.0
 _hub_said: dict[tuple[str, tuple[str, ...], Path], tuple[float, str]] = {}
+_LAYERS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer", "encoder_layers")
+_WIDTHS = ("hidden_size", "dim", "d_model", "n_embd", "emb_dim")
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -111,10 +113,21 @@ def fingerprint(folder: Path) -> str:
 
 
 def label(model: str) -> str:
-    """Return the model's short name and fingerprint for signatures, `name@absent` if it is not on this machine."""
+    """Return what stands for a model in signatures: its kind, layers, width and fingerprint, such as `bert-6x384@...`.
+
+    It says nothing of the model's name or place, so that the same weights have the same signature wherever they lie. A
+    model that is not on this machine is `name@absent`.
+    """
     found = find(model)
-    name = re.sub(r"[^\w.+-]", "_", short_name(model))
-    return f"{name}@{fingerprint(found) if found else 'absent'}"
+    if found is None:
+        return _word(short_name(model)) + "@absent"
+    config = configuration(model) or {}
+    layers, width = (next((config[name] for name in names if config.get(name)), "?") for names in (_LAYERS, _WIDTHS))
+    return f"{_word(str(config.get('model_type') or 'model'))}-{layers}x{width}@{fingerprint(found)}"
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^\w.+-]", "_", text)
 
 
 def short_name(model: str) -> str:

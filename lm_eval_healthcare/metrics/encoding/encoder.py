@@ -49,7 +49,6 @@ class Encoder:
         tokenizer: Makes tokens of texts.
         seconds: Time spent in forward passes so far.
         texts: Texts (or windows of long ones) encoded so far.
-        tokens: Their tokens.
         kept: Vectors of texts that may be met again, by text, layers and what is done with long texts; see `embed`.
     """
 
@@ -82,7 +81,7 @@ class Encoder:
         self.limit = _limit(self.tokenizer, self._model)
         self.device = "cpu"
         self.kept: dict[Any, Any] = {}
-        self.seconds, self.texts, self.tokens = 0.0, 0, 0
+        self.seconds, self.texts = 0.0, 0
         self.settle(held)
 
     @property
@@ -176,7 +175,6 @@ class Encoder:
                 for row, length in enumerate(lengths)
             ]
         self.texts += len(batch)
-        self.tokens += sum(lengths)
         return out
 
     def _forward(self, ids: torch.Tensor, mask: torch.Tensor, layers: Sequence[int]) -> dict[int, torch.Tensor]:

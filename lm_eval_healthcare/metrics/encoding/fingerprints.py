@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from lm_eval_healthcare.metrics.encoding.machine import cache_folder as cache_folder  # known here too
+from lm_eval_healthcare.metrics.encoding.machine import cache_folder
 
 _DIGITS = 12
 _known: dict[str, str] = {}

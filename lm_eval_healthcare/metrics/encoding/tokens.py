@@ -28,7 +28,8 @@ class Vocabulary:
 
     Attributes:
         pieces: The piece of each id.
-        continues: Bool array: the piece goes on with a word that another one began.
+        continues: Bool array: the piece goes on with a word that another one began ('##' of WordPiece; no 'Ġ' of
+            byte-level BPE; no '▁' of SentencePiece).
         special: Bool array: the ids of the tokenizer's own first and last token ([CLS] and [SEP], <s> and </s>).
     """
 
@@ -44,13 +45,11 @@ class Tokens:
     Attributes:
         ids: Token ids with the special ones in front and behind, shape `(t,)`.
         vocabulary: What the ids stand for.
-        length_before_cut: Tokens of the whole text, special ones included.
         truncated: Whether the text's end was cut off.
     """
 
     ids: NDArray[np.int64]
     vocabulary: Vocabulary
-    length_before_cut: int
     truncated: bool
 
     def __len__(self) -> int:
@@ -66,11 +65,6 @@ class Tokens:
     def special(self) -> NDArray[np.bool_]:
         """Shape `(t,)`: a [CLS] or [SEP] (by its id, so also one that is written in the text)."""
         return self.vocabulary.special[self.ids]
-
-    @property
-    def continuation(self) -> NDArray[np.bool_]:
-        """Shape `(t,)`: goes on with a word: '##' of WordPiece, no 'Ġ' of byte-level BPE, no '▁' of SentencePiece."""
-        return self.vocabulary.continues[self.ids]
 
 
 class TextTokenizer:
@@ -119,7 +113,6 @@ class TextTokenizer:
                     Tokens(
                         ids=np.array([*self.prefix, *kept, *self.suffix], dtype=np.int64),
                         vocabulary=self.vocabulary,
-                        length_before_cut=len(inner) + frame,
                         truncated=len(kept) < len(inner),
                     )
                 )

@@ -174,7 +174,7 @@ class FullGpu:
 
     def tokenize(self, texts: Sequence[str], long: str) -> list[Tokens]:
         vocabulary = Vocabulary(["x"], np.zeros(1, dtype=bool), np.zeros(1, dtype=bool))
-        return [Tokens(np.zeros(len(text), dtype=np.int64), vocabulary, len(text), False) for text in texts]
+        return [Tokens(np.zeros(len(text), dtype=np.int64), vocabulary, False) for text in texts]
 
     def windows(self, tokens: Tokens) -> list[Any]:
         return [tokens.ids]

@@ -51,7 +51,6 @@ def test_vectors_are_those_of_each_text_alone_in_the_whole_model(kind: str, tiny
             [alone] = found.encode([one], [layer])
             torch.testing.assert_close(vectors, alone[layer], rtol=0, atol=5e-6)
     assert found.texts == len(TEXTS) * 4
-    assert found.tokens == 4 * sum(map(len, ids))
     assert found.seconds > 0
 
 

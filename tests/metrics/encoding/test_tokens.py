@@ -21,16 +21,16 @@ def pieces(folder: Path, text: str) -> list[str]:
 def test_wordpiece(tiny: Callable[[str], Path]) -> None:
     [tokens] = TextTokenizer(tiny("bert")).encode(["Hyperkalaemia, no fever"], NO_LIMIT)
     assert tokens.pieces == ["[CLS]", "hyper", "##kal", "##aemia", ",", "no", "fever", "[SEP]"]
-    assert np.flatnonzero(tokens.continuation).tolist() == [2, 3]
+    assert np.flatnonzero(tokens.vocabulary.continues[tokens.ids]).tolist() == [2, 3]
     assert np.flatnonzero(tokens.special).tolist() == [0, 7]
-    assert (len(tokens), tokens.length_before_cut, tokens.truncated) == (8, 8, False)
+    assert (len(tokens), tokens.truncated) == (8, False)
 
 
 def test_byte_level_bpe_has_a_space_before_the_first_word(tiny: Callable[[str], Path]) -> None:
     # "mild" and "Ġmild" would be different tokens; bert-score asks for the latter.
     [tokens] = TextTokenizer(tiny("roberta")).encode(["  mild fever, "], NO_LIMIT)
     assert tokens.pieces == ["<s>", "Ġmild", "Ġfever", ",", "</s>"]
-    assert np.flatnonzero(tokens.continuation).tolist() == [3]
+    assert np.flatnonzero(tokens.vocabulary.continues[tokens.ids]).tolist() == [3]
     assert np.flatnonzero(tokens.special).tolist() == [0, 4]
 
 
@@ -38,7 +38,7 @@ def test_sentencepiece_and_unknown_characters(tiny: Callable[[str], Path]) -> No
     [tokens] = TextTokenizer(tiny("rembert")).encode(["hypertension א"], NO_LIMIT)
     # transformers 5 makes [CLS] of the unknown character, whatever tokenizer.json says.
     assert tokens.pieces == ["[CLS]", "▁hyper", "tension", "▁", "<unk>", "[SEP]"]
-    assert np.flatnonzero(tokens.continuation).tolist() == [2, 4]
+    assert np.flatnonzero(tokens.vocabulary.continues[tokens.ids]).tolist() == [2, 4]
     assert np.flatnonzero(tokens.special).tolist() == [0, 5]
 
 
@@ -55,8 +55,8 @@ def test_the_space_before_a_mask_belongs_to_it_as_in_transformers_4(tiny: Callab
 def test_long_texts_are_cut_between_the_special_tokens(tiny: Callable[[str], Path]) -> None:
     tokenizer = TextTokenizer(tiny("bert"))
     short, long = tokenizer.encode(["fever " * 8, "fever " * 9], 10)
-    assert (len(short), short.length_before_cut, short.truncated) == (10, 10, False)
-    assert (len(long), long.length_before_cut, long.truncated) == (10, 11, True)
+    assert (len(short), short.truncated) == (10, False)
+    assert (len(long), long.truncated) == (10, True)
     assert long.pieces == ["[CLS]", *["fever"] * 8, "[SEP]"]
     assert tokenizer.max_length == 64
 
@@ -104,9 +104,11 @@ def test_cutting_and_padding_that_a_tokenizer_brings_along_are_ignored() -> None
 @pytest.mark.parametrize("text", ["x" * 100_000, "fever " * 16_000, "\U0001f600" * 100_000, "א" * 100_000])
 @pytest.mark.parametrize("kind", ["bert", "roberta", "rembert"])
 def test_texts_of_100_000_characters(kind: str, text: str, tiny: Callable[[str], Path]) -> None:
-    [tokens] = TextTokenizer(tiny(kind)).encode([text], 64)
-    assert len(tokens) <= 64
-    assert tokens.truncated is (tokens.length_before_cut > 64)
+    tokenizer = TextTokenizer(tiny(kind))
+    [tokens], [whole] = (tokenizer.encode([text], limit) for limit in (64, NO_LIMIT))
+    assert not whole.truncated
+    assert len(tokens) == min(64, len(whole))
+    assert tokens.truncated is (len(whole) > 64)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
