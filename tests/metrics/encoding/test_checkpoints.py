@@ -35,6 +35,9 @@ def test_a_folder_is_found_and_named_by_what_is_in_it(tmp_path: Path) -> None:
     assert checkpoints.missing(str(one)) is None
     assert checkpoints.fingerprint(one) == checkpoints.fingerprint(other)
     assert checkpoints.label(str(one)) == f"bert-3x32@{checkpoints.fingerprint(one)}"
+    renamed = one.with_name("another-name")
+    renamed.symlink_to(one)
+    assert checkpoints.label(str(renamed)) == checkpoints.label(str(one))
     changed = tiny_bert(tmp_path / "c" / "tiny", layer_norm_eps=1e-5)
     assert checkpoints.fingerprint(changed) != checkpoints.fingerprint(one)
     (other / "README.md").write_text("notes")
@@ -78,7 +81,7 @@ def test_the_hubs_cache_is_found_offline(tmp_path: Path, hub_cache: Path, asked:
     snapshot = into_cache(folder, hub_cache, "me/tiny")
     assert checkpoints.locate(asked) == snapshot
     assert checkpoints.missing(asked) is None
-    assert checkpoints.label(asked) == f"bert-3x32@{checkpoints.fingerprint(folder)}"
+    assert checkpoints.label(asked) == f"roberta-3x32@{checkpoints.fingerprint(folder)}"
     assert checkpoints.missing("me/tiny@other") is not None
 
 
@@ -86,7 +89,7 @@ def test_the_hubs_cache_is_found_offline(tmp_path: Path, hub_cache: Path, asked:
 def test_a_bare_name_is_found_under_its_owners(tmp_path: Path, hub_cache: Path) -> None:
     snapshot = into_cache(tiny_roberta(tmp_path / "tiny"), hub_cache, "FacebookAI/roberta-large")
     assert checkpoints.locate("roberta-large") == snapshot
-    assert checkpoints.label("roberta-large").startswith("bert-3x32@")
+    assert checkpoints.label("roberta-large").startswith("roberta-3x32@")
 
 
 @pytest.mark.usefixtures("no_network", "hub_cache")
