@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_healthcare.metrics.encoding.fingerprints import fingerprint_of
-from lm_eval_healthcare.metrics.encoding.machine import first_line, hub_cache, is_lfs_pointer, offline
+from lm_eval_healthcare.metrics.encoding.machine import PATIENCE, first_line, hub_cache, is_lfs_pointer, offline
 
 logger = logging.getLogger(__name__)
 
 _HUB_NAME = re.compile(r"^[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?$")
 _ORGANISATIONS = ("FacebookAI", "google-bert", "distilbert", "albert", "xlnet", "google-t5")  # owners of old bare names
-_PATIENCE = 5.0  # seconds that the hub has for an answer
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json")
 _TOKENIZER_FILES = (
     *_VOCABULARIES,
@@ -260,7 +259,7 @@ def _cached(name: str, revision: str | None) -> Path | None:
 def _files_on_hub(name: str, revision: str | None) -> list[str]:
     from huggingface_hub import HfApi
 
-    information = HfApi().model_info(name, revision=revision, timeout=_PATIENCE)
+    information = HfApi().model_info(name, revision=revision, timeout=PATIENCE)
     return [file.rfilename for file in information.siblings or []]
 
 
@@ -296,7 +295,7 @@ def _download(name: str, revision: str | None, needs: Sequence[str]) -> Path:
     wanted = _wanted(_files_on_hub(name, revision), needs, name)
     logger.info("downloading model %s from the hub: %s", name, ", ".join(wanted))
     folder = Path(
-        snapshot_download(name, revision=revision, allow_patterns=wanted, cache_dir=hub_cache(), etag_timeout=_PATIENCE)
+        snapshot_download(name, revision=revision, allow_patterns=wanted, cache_dir=hub_cache(), etag_timeout=PATIENCE)
     )
     lacking = _lacking(folder, needs)
     if lacking:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+PATIENCE = 5.0
+"""Seconds that the hub has for an answer."""
+
 _LFS = b"version https://git-lfs"
 _YES = ("1", "ON", "YES", "TRUE")
 
