@@ -25,7 +25,7 @@ KEPT = 256 * 2**20
 
 # Batches that are planned together. The more, the less padding, but scores come out after each wave.
 _FEWEST_BATCHES, _MOST_BATCHES = 2, 32
-_SECONDS_OF_A_WAVE = 4.0  # on a CPU, about
+_SECONDS_OF_A_WAVE = 8.0  # on a CPU, about
 
 
 @dataclass(frozen=True, eq=False)

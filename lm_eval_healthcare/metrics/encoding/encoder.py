@@ -34,6 +34,7 @@ MOST_WINDOWS = 64
 
 _LAYER_COUNTS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 _OPTIONAL_WEIGHTS = ("pooler", "position_ids")
+_MOST_TOKENS_KEPT = 2**21
 _warm: Warm[Encoder] = Warm(capacity=2)
 
 
@@ -81,6 +82,8 @@ class Encoder:
         self.limit = _limit(self.tokenizer, self._model)
         self.device = "cpu"
         self.kept: dict[Any, Any] = {}
+        self._tokenized: dict[str, Tokens] = {}
+        self._tokenized_to = 0
         self.seconds, self.texts = 0.0, 0
         self.settle(held)
 
@@ -113,10 +116,15 @@ class Encoder:
 
     def tokenize(self, texts: Sequence[str], long: str = "truncate") -> list[Tokens]:
         """Return the tokens of each text: cut to `limit`, or with `long="windows"` to that of `MOST_WINDOWS` parts."""
-        if long == "truncate":
-            return self.tokenizer.encode(texts, self.limit)
         frame = len(self.tokenizer.prefix) + len(self.tokenizer.suffix)
-        return self.tokenizer.encode(texts, MOST_WINDOWS * (self.limit - frame) + frame)
+        limit = self.limit if long == "truncate" else MOST_WINDOWS * (self.limit - frame) + frame
+        # A metric that counts the words of the evaluated set asks for the texts that are encoded next.
+        known = self._tokenized if self._tokenized_to == limit else {}
+        new = list(dict.fromkeys(text for text in texts if text not in known))
+        tokens = {**known, **dict(zip(new, self.tokenizer.encode(new, limit), strict=True))} if new else known
+        few = sum(map(len, tokens.values())) <= _MOST_TOKENS_KEPT
+        self._tokenized, self._tokenized_to = (tokens if few else {}), limit
+        return [tokens[text] for text in texts]
 
     def windows(self, tokens: Tokens) -> list[NDArray[np.int64]]:
         """Return the ids of a text in parts that the model takes, each with the special ids around it."""

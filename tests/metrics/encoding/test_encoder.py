@@ -166,6 +166,28 @@ def test_windows_end_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (len(cut), cut.truncated) == (20, True)
 
 
+def test_a_text_is_tokenized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Encoder(tiny_bert(tmp_path), CPU)
+    encode, asked = model.tokenizer.encode, []
+
+    def watched(texts: list[str], limit: int) -> Any:
+        asked.extend(texts)
+        return encode(texts, limit)
+
+    monkeypatch.setattr(model.tokenizer, "encode", watched)
+    first = model.tokenize(TEXTS)
+    again = model.tokenize([TEXTS[2], "new", TEXTS[0], "new"])
+    assert asked == [*TEXTS, "new"]
+    assert again[0] is first[2]
+    assert again[1] is again[3]
+    assert len(model.tokenize(["fever " * 90, *TEXTS], "windows")[0]) > model.limit
+    assert asked == [*TEXTS, "new", "fever " * 90, *TEXTS]  # cut elsewhere, so not the same
+    monkeypatch.setattr(encoder, "_MOST_TOKENS_KEPT", 3)
+    model.tokenize(["other"])
+    model.tokenize(["other"])
+    assert asked.count("other") == 2
+
+
 def test_bfloat16_gives_float32_vectors_that_differ_a_little(tiny: Callable[[str], Path]) -> None:
     exact, rough = Encoder(tiny("bert"), CPU), Encoder(tiny("bert"), Compute(device="cpu", dtype="bfloat16"))
     ids = exact.tokenize(TEXTS)[0].ids
