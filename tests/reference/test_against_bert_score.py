@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
-from known_answers import BLANK, DOCUMENTS, FOLDER, far, settings, texts
 
+from known_answers import BLANK, DOCUMENTS, FOLDER, far, settings, texts
 from lm_eval_healthcare import metrics
 
 NAMES = ["bert_score_precision", "bert_score_recall", "bert_score"]

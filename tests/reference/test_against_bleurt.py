@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
-from known_answers import DOCUMENTS, VISIBLE, far, settings, texts
 
+from known_answers import DOCUMENTS, VISIBLE, far, settings, texts
 from lm_eval_healthcare.metrics.bleurt import Bleurt
 
 TOLERANCE = 1e-6

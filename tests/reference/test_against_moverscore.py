@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from known_answers import VISIBLE, far, settings, texts
 
+from known_answers import VISIBLE, far, settings, texts
 from lm_eval_healthcare.metrics.mover_score import MoverScore
 from lm_eval_healthcare.metrics.pairs import Pairs
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_hub import Hub
 
+from fake_hub import Hub
 from tiny_encoders import TINY, tiny_roberta
 
 

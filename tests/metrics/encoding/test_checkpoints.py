@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_hub import Hub, into_cache
 
+from fake_hub import Hub, into_cache
 from lm_eval_healthcare.metrics.encoding import checkpoints, fingerprints
 from lm_eval_healthcare.metrics.encoding.checkpoints import ModelMissing
 from tiny_encoders import tiny_bert, tiny_rembert, tiny_roberta

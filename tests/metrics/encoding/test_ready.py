@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_hub import Hub
 
+from fake_hub import Hub
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.metrics.encoding import release_all
 from lm_eval_healthcare.metrics.encoding.checkpoints import ModelMissing
