@@ -153,7 +153,8 @@ def _score_answers(
     alone: bool,
 ) -> None:
     """Score saved answers that have no samples."""
-    from lm_eval_healthcare.scoring.unscored_answers import answered_tasks, wanted, with_samples
+    from lm_eval_healthcare.results.discovery import answered_tasks
+    from lm_eval_healthcare.scoring.unscored_answers import wanted, with_samples
 
     for folder in found.answers:
         tasks = answered_tasks(folder)

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from lm_eval_healthcare.results.names import model_name, parse_results_name, parse_samples_name, sanitized
+from lm_eval_healthcare.results.names import (
+    folder_name,
+    model_name,
+    parse_results_name,
+    parse_samples_name,
+    printable,
+)
 from lm_eval_healthcare.results.results_file import ResultsError, read_results, scored_from
 
 ANSWERS_FILE = "run.json"
 ANSWERS_FORMAT = "lm_eval_healthcare answers"
+# Folders of tools, in which copies of results may lie; a model's folder may well begin with a dot.
+_NOT_ENTERED = re.compile(
+    r"\.(git|hg|svn|venv.*|env|tox|nox|conda|ipynb_checkpoints|cache|local|Trash.*|.*_cache|idea|vscode)|__pycache__|"
+    "node_modules"
+)
 
 
 @dataclass
@@ -46,7 +60,7 @@ class RunFiles:
     @property
     def model_folder(self) -> str:
         """The name of the model's folder in an output folder."""
-        return str(self.content.get("model_name_sanitized") or sanitized(self.model))
+        return folder_name(str(self.content.get("model_name_sanitized") or self.model))
 
     @property
     def name(self) -> str:
@@ -62,14 +76,18 @@ class Found:
     Attributes:
         runs: Runs, in the order of their paths.
         answers: Folders of saved answers.
+        answered: The tasks of the folders of which the user named single files; of others all count.
         faults: What cannot be read, each with the reason.
         scored_again: How many results were left out because they were made from others that are here.
+        outdated: How many were left out because newer ones were made from the same answers, which are not here.
     """
 
     runs: list[RunFiles] = field(default_factory=list)
     answers: list[Path] = field(default_factory=list)
+    answered: dict[Path, list[str]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     scored_again: int = 0
+    outdated: int = 0
 
 
 def find(paths: Sequence[Path]) -> Found:
@@ -87,11 +105,11 @@ def find(paths: Sequence[Path]) -> Found:
         if path.is_dir():
             _scan(path, runs, found)
         elif path.is_file():
-            _take_named(path, runs)
+            _take_named(path, runs, found)
         else:
             raise ResultsError(
-                f"{path}: no such file or folder. Give folders that hold results_*.json and samples_*.jsonl, such "
-                "files, or folders of saved answers"
+                f"{printable(path)}: no such file or folder. Give folders that hold results_*.json and "
+                "samples_*.jsonl, such files, or folders of saved answers"
             )
     found.answers = list(dict.fromkeys(found.answers))
     found.runs = list(runs.values())
@@ -121,11 +139,11 @@ def _scan(folder: Path, runs: dict[tuple[str, str], RunFiles], found: Found) -> 
 
 
 def _files(folder: Path, found: Found) -> Iterator[Path]:
-    """Yield every file below a folder in order; links are followed once, hidden folders are not entered."""
+    """Yield every file below a folder in order; links are followed once, those of tools are not entered."""
     seen: set[str] = set()
 
     def tell(error: OSError) -> None:
-        found.faults.append(f"{error.filename}: cannot be looked into ({error.strerror})")
+        found.faults.append(f"{printable(error.filename)}: cannot be looked into ({error.strerror})")
 
     for base, folders, files in os.walk(folder, onerror=tell, followlinks=True):
         real = os.path.realpath(base)
@@ -133,14 +151,30 @@ def _files(folder: Path, found: Found) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(base, name) for name in sorted(files))
+        folders[:] = sorted(name for name in folders if not _NOT_ENTERED.fullmatch(name))
+        for name in sorted(files):
+            if name.endswith((".json", ".jsonl")) and os.path.isfile(os.path.join(base, name)):  # no pipe, no device
+                yield Path(base, name)
 
 
-def _take_named(path: Path, runs: dict[tuple[str, str], RunFiles]) -> None:
+def answered_tasks(folder: Path) -> list[str]:
+    """Return the tasks whose answers lie in a folder."""
+    return list(dict.fromkeys(_answered_task(file) for file in sorted(folder.glob("*.jsonl"))))
+
+
+def _answered_task(file: Path) -> str:
+    return unquote(file.stem).partition(".rank")[0]
+
+
+def _take_named(path: Path, runs: dict[tuple[str, str], RunFiles], found: Found) -> None:
     """Take one file that the user named, and what belongs to it."""
+    if path.suffix in (".json", ".jsonl") and _is_answers(path.parent / ANSWERS_FILE):
+        found.answers.append(path.parent)
+        if path.suffix == ".jsonl":
+            found.answered.setdefault(path.parent, []).append(_answered_task(path))
+        return
     if path.suffix not in (".json", ".jsonl"):
-        raise ResultsError(f"{path}: expected results_*.json, samples_*.jsonl or a folder that holds them")
+        raise ResultsError(f"{printable(path)}: expected results_*.json, samples_*.jsonl or a folder that holds them")
     samples = parse_samples_name(path.name)
     if samples is None and path.suffix == ".jsonl":
         samples = path.stem.removeprefix("samples_"), ""
@@ -174,15 +208,56 @@ def _read(run: RunFiles, found: Found) -> None:
 
 
 def _leave_out_what_was_scored_again(found: Found) -> None:
-    names = {file.name for run in found.runs for file in [run.results, *run.samples.values()] if file is not None}
-    kept = [run for run in found.runs if run.named or scored_from(run.content) not in names]
-    found.scored_again = len(found.runs) - len(kept)
+    """Leave the tasks out of runs that were made from others: from some that are here, or from the same as newer ones.
+
+    Runs whose files the user named stay whole.
+    """
+    sources = _sources(found)
+    newest: dict[tuple[str | None, str, str], str] = {}
+    for run in found.runs:
+        for task in run.samples:
+            made_from = scored_from(run.content), run.model, task
+            newest[made_from] = max(newest.get(made_from, ""), run.stamp)
+    kept = []
+    for run in found.runs:
+        source = scored_from(run.content)
+        if source is None or run.named:
+            kept.append(run)
+            continue
+        here = {task for task in run.samples if _is_made_from(run, sources[source, task])}
+        old = {task for task in run.samples if newest[source, run.model, task] > run.stamp} - here
+        run.samples = {task: file for task, file in run.samples.items() if task not in here | old}
+        found.scored_again += bool(here)
+        found.outdated += bool(old)
+        kept += [run] if run.samples else []
     found.runs = kept
+
+
+def _sources(found: Found) -> dict[tuple[str, str], list[str | None]]:
+    """Return the models of what is here by the names and tasks by which results say what they were made from.
+
+    A folder of answers has a name of its own, so its model, None, does not matter.
+    """
+    sources: dict[tuple[str, str], list[str | None]] = defaultdict(list)
+    for run in found.runs:
+        for task, file in run.samples.items():
+            for name in {file.name, run.name}:
+                sources[name, task].append(run.model)
+    for folder in found.answers:
+        for task in answered_tasks(folder):
+            sources[folder.name, task].append(None)
+    return sources
+
+
+def _is_made_from(run: RunFiles, models: list[str | None]) -> bool:
+    """Say whether one of these models is the run's; files of several models may have the same name."""
+    own = model_name(run.content)
+    return any(own is None or model is None or model == own for model in models)
 
 
 def _is_answers(file: Path) -> bool:
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes()) if file.is_file() else None  # a pipe would never end
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and str(content.get("format")).startswith(ANSWERS_FORMAT)

@@ -13,6 +13,7 @@ _STAMP = r"(?P<stamp>\d{4}-\d{2}-\d{2}T\d{2}[-:]\d{2}[-:]\d{2}(?:\.\d+)?)"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_{_STAMP}\.jsonl?", re.DOTALL)
 _RESULTS = re.compile(rf"(?:.+_)?{_STAMP}\.json", re.DOTALL)
 _NOT_IN_FILE_NAMES = re.compile(r"[\"<>:/|\\?*\[\]]+")
+_LONGEST_NAME = 200
 _MODEL_ARGUMENTS = ("peft", "delta", "pretrained", "model", "path", "engine")
 
 
@@ -36,6 +37,20 @@ def time_stamp(moment: datetime | None = None) -> str:
 def sanitized(model_name: str) -> str:
     """Return the folder name of a model."""
     return _NOT_IN_FILE_NAMES.sub("__", model_name)
+
+
+def folder_name(name: str) -> str:
+    """Return one name of a folder, whatever a file says: no separators, not `.` or `..`, nothing invisible."""
+    plain = sanitized(name.encode("utf-8", "replace").decode("utf-8"))
+    plain = "".join(letter if letter.isprintable() else "_" for letter in plain).strip()
+    while len(plain.encode()) > _LONGEST_NAME:
+        plain = plain[:-1]
+    return f"__{plain}" if plain in ("", ".", "..") else plain
+
+
+def printable(text: object) -> str:
+    """Return a name as it can be shown: control characters and what UTF-8 does not have as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
 
 
 def model_name(results: Mapping[str, Any]) -> str | None:

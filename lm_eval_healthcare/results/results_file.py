@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.errors import UserError
+from lm_eval_healthcare.results.names import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +18,8 @@ METRIC_OPTIONS = "metric_options"
 """The key, in a task's section, of the options of metrics that its scores depend on."""
 SCORED_FROM = "scored_from"
 _STDERR = "_stderr"
+_OBJECTS = ("results", "configs", "versions", "n-shot", "n-samples", "higher_is_better", "group_subtasks", "groups")
+_OBJECTS_BY_TASK = ("results", "configs")
 
 
 class ResultsError(UserError, ValueError):
@@ -34,10 +37,38 @@ def read_results(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         empty = not isinstance(error, OSError) and path.stat().st_size == 0
         why = "the file is empty" if empty else f"it cannot be read ({error})"
-        raise ResultsError(f"{path}: {why}; delete it, or get it again from where it was written") from error
+        raise ResultsError(f"{printable(path)}: {why}; delete it, or get it again from where it was written") from error
     if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
-        raise ResultsError(f"{path}: no results of the harness (an object with the key 'results'); leave it out")
+        raise ResultsError(
+            f"{printable(path)}: no results of the harness (an object with the key 'results'); leave it out"
+        )
+    if odd := _odd(content):
+        raise ResultsError(f"{printable(path)}: {odd}, which no results of the harness have; the file is left out")
     return content
+
+
+def _odd(content: Mapping[str, Any]) -> str | None:
+    """Say what is of another kind than in all results of the harness, or None if nothing is."""
+    for key in _OBJECTS:
+        if not isinstance(content.get(key), dict | None):
+            return f"'{key}' is {_kind(content[key])}"
+    for key in _OBJECTS_BY_TASK:
+        for name, value in (content.get(key) or {}).items():
+            if not isinstance(value, dict):
+                return f"'{key}' of '{printable(name)}' is {_kind(value)}"
+    for name, config in (content.get("configs") or {}).items():
+        metadata = config.get("metadata")
+        section = metadata.get(SECTION) if isinstance(metadata, dict) else None
+        if not isinstance(section, dict | None):
+            return f"'{SECTION}' of '{printable(name)}' is {_kind(section)}"
+        for part in ("signatures", "reasons", METRIC_OPTIONS):
+            if section is not None and not isinstance(section.get(part), dict | None):
+                return f"'{part}' of '{printable(name)}' is {_kind(section[part])}"
+    return None
+
+
+def _kind(value: Any) -> str:
+    return {list: "a list", str: "a text", bool: "a truth value"}.get(type(value), "a number")
 
 
 def task_config(results: Mapping[str, Any], task: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.results.names import printable
 from lm_eval_healthcare.results.results_file import TEXT_OUTPUT, ResultsError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class SampleFile:
                 stream.seek(0)
                 yield from self._array(stream.read()) if begin.startswith(b"[") else self._lines(stream)
         except OSError as error:
-            raise ResultsError(f"{self.path}: cannot be read: {error}") from error
+            raise ResultsError(f"{printable(self.path)}: cannot be read: {error}") from error
 
     def _lines(self, lines: Any) -> Iterator[dict[str, Any]]:
         faulty: tuple[int, str] | None = None
@@ -61,8 +62,8 @@ class SampleFile:
                 continue
             if faulty is not None:
                 raise ResultsError(
-                    f"{self.path}, line {faulty[0]}: {faulty[1]}; the file is left out. Only a cut last line can be "
-                    "skipped: mend or delete this one"
+                    f"{printable(self.path)}, line {faulty[0]}: {faulty[1]}; the file is left out. "
+                    "Only a cut last line can be skipped: mend or delete this one"
                 )
             try:
                 yield _row(json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8")))
@@ -70,17 +71,21 @@ class SampleFile:
             except (ValueError, RecursionError) as error:
                 faulty = number, f"not a row of JSON ({error})"
         if faulty is not None:
-            self.cut = f"{self.path}: line {faulty[0]}, the last one, is cut and was skipped"
+            self.cut = f"{printable(self.path)}: line {faulty[0]}, the last one, is cut and was skipped"
         if not rows:
-            raise ResultsError(f"{self.path}: {'no whole row' if faulty else 'the file is empty'}; it is left out")
+            raise ResultsError(
+                f"{printable(self.path)}: {'no whole row' if faulty else 'the file is empty'}; it is left out"
+            )
 
     def _array(self, content: bytes) -> Iterator[dict[str, Any]]:
         try:
             rows = [_row(row) for row in json.loads(content.decode("utf-8-sig"))]
         except (ValueError, RecursionError, TypeError) as error:
-            raise ResultsError(f"{self.path}: not a JSON array of rows ({error}); the file is left out") from error
+            raise ResultsError(
+                f"{printable(self.path)}: not a JSON array of rows ({error}); the file is left out"
+            ) from error
         if not rows:
-            raise ResultsError(f"{self.path}: the file holds no rows; it is left out")
+            raise ResultsError(f"{printable(self.path)}: the file holds no rows; it is left out")
         yield from rows
 
 
@@ -131,6 +136,14 @@ def prediction(row: Mapping[str, Any]) -> str | None:
     return answer if isinstance(answer, str) else None
 
 
+def first_of(row: Mapping[str, Any]) -> int:
+    """Return how many answers there are of which the prediction is the first; 1 where a filter made one of them all."""
+    filtered, given = _first(row.get("filtered_resps")), _first(row.get("resps"))
+    if isinstance(filtered, list):
+        return max(1, len(filtered))
+    return len(given) if isinstance(given, list) and len(given) > 1 and filtered in (given[0], None) else 1
+
+
 def document_hash(row: Mapping[str, Any]) -> str:
     """Return a row's hash of its document, computed as the harness does if the row is too old to have one."""
     given = row.get("doc_hash")
@@ -144,7 +157,7 @@ def completed(row: Mapping[str, Any], filter_name: str) -> dict[str, Any]:
     target = row.get("target")
     new = {
         **row,
-        "target": target if isinstance(target, str) else str(target),
+        "target": target if target is None or isinstance(target, str) else str(target),
         "arguments": {f"gen_args_{n}": {f"arg_{m}": a for m, a in enumerate(one)} for n, one in enumerate(requests)},
         "filter": filter_name,
         "doc_hash": document_hash(row),

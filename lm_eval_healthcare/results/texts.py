@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from lm_eval_healthcare.results.names import printable
 from lm_eval_healthcare.results.references import references
 from lm_eval_healthcare.results.results_file import TEXT_OUTPUT, ResultsError
 from lm_eval_healthcare.results.samples_file import (
@@ -18,6 +19,7 @@ from lm_eval_healthcare.results.samples_file import (
     HIDDEN_ROW,
     SampleFile,
     document_hash,
+    first_of,
     is_text,
     prediction,
 )
@@ -62,11 +64,13 @@ class TextRows:
         path: The file.
         rows: Its rows, each with a filter.
         cut: What was skipped, or None.
+        repeats: How many answers to a question there are of which the first is scored.
     """
 
     path: Path
     rows: list[TextRow]
     cut: str | None = None
+    repeats: int = 1
 
     @property
     def filters(self) -> list[str]:
@@ -126,13 +130,15 @@ def read_texts(
     """
     file, known = SampleFile(path), {} if known is None else known
     rows: list[_Row] = []
+    repeats = 1
     for row in file:
         _refuse_without_text(row, TEXT_OUTPUT if rows else output_type)
         rows.append(_Row.of(row, _text_row(row, target, columns, values, known)))
+        repeats = max(repeats, first_of(row))
     if not any(row.text.references is not None for row in rows):
         raise NoText(_NO_TARGET)
     _name_filters(path, rows, recorded or {})
-    return TextRows(path, [row.text for row in rows], file.cut)
+    return TextRows(path, [row.text for row in rows], file.cut, repeats)
 
 
 @dataclass(slots=True)
@@ -199,8 +205,8 @@ def _name_filters(path: Path, rows: Sequence[_Row], recorded: Mapping[str, Mappi
     if repeated:
         name, (doc_id, _) = repeated[0]
         raise ResultsError(
-            f"{path}: document {doc_id} is there more than once with the filter '{name}', so the file holds more than "
-            f"one run ({len(repeated)} documents repeat); the file is left out. Keep the rows of one run"
+            f"{printable(path)}: document {doc_id} is there more than once with the filter '{name}', so the file "
+            f"holds more than one run ({len(repeated)} documents repeat); it is left out. Keep the rows of one run"
         )
 
 
@@ -226,8 +232,8 @@ def _blocks(
     same = all({row.document for row in block} == {row.document for row in blocks[0]} for block in blocks)
     if not same or len(names) != len(blocks) or not all(map(_agrees, blocks, recorded.values())):
         raise ResultsError(
-            f"{path}: documents are there {len(blocks)} times without saying after which filter, and the values in "
-            "the results file do not tell; the file is left out. Run again with the harness 0.4.7 or newer"
+            f"{printable(path)}: documents are there {len(blocks)} times without saying after which filter, and "
+            "the values in the results file do not tell; it is left out. Run again with the harness 0.4.7 or newer"
         )
     return names, blocks
 

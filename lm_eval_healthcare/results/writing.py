@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.results.names import time_stamp
+from lm_eval_healthcare.results.names import printable, time_stamp
 from lm_eval_healthcare.results.results_file import ResultsError
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def refuse_unwritable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise ResultsError(f"{folder}: cannot write there ({error}); choose a folder with --output-dir") from error
+        raise ResultsError(
+            f"{printable(folder)}: cannot write there ({error}); choose a folder with --output-dir"
+        ) from error
 
 
 class NotWritten(ResultsError):
@@ -125,7 +127,7 @@ class RunWriter:
             names += [(own, targets[task]) for task, own in tasks.items()]
             if _take_names(names):
                 return Written(names[0][1], list(targets.values()))
-        raise NotWritten(f"{folder}: no free name for results; choose another folder with --output-dir")
+        raise NotWritten(f"{printable(folder)}: no free name for results; choose another folder with --output-dir")
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -133,8 +135,8 @@ class RunWriter:
             yield
         except OSError as error:
             raise NotWritten(
-                f"{self._folder}: results could not be written ({error}). Free space or choose another folder with "
-                "--output-dir, and give the same command again"
+                f"{printable(self._folder)}: results could not be written ({error}). Free space or choose "
+                "another folder with --output-dir, and give the same command again"
             ) from error
 
 

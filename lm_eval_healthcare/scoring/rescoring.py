@@ -21,6 +21,7 @@ from lm_eval_healthcare.results.texts import NoText
 from lm_eval_healthcare.results.writing import NotWritten, RunWriter, Written, refuse_unwritable
 from lm_eval_healthcare.scoring.documents import METRIC_ERROR, DocumentScores, score_documents
 from lm_eval_healthcare.scoring.model_pools import blocks, units, waves
+from lm_eval_healthcare.scoring.saved_samples import unexpected
 from lm_eval_healthcare.scoring.scored_results import ScoredTask, TaskResult, results_content, sample_rows
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Rescoring:
         self.tally = Tally()
         self.total = sum(task.size for task in tasks)
         self.faults: list[str] = []
+        self._remarked: set[str] = set()
         self.left_out: dict[str, Counter[str]] = {}
         self._places = {id(task.run): _place(task.run, output) for task in tasks}
         for folder, _ in dict.fromkeys(self._places.values()):
@@ -146,10 +148,15 @@ class Rescoring:
         except ResultsError as error:
             self._tell(str(error))
             return None
+        except Exception as error:  # what nobody has thought of costs its file, not the others
+            self._tell(unexpected(task.path, error))
+            return None
         if texts.texts.cut:
             self._tell(texts.texts.cut)
         for remark in texts.remarks():
-            logger.warning(remark)
+            if remark not in self._remarked:
+                logger.warning(remark)
+            self._remarked.add(remark)
         return texts
 
     def _tell(self, fault: str) -> None:
@@ -216,15 +223,18 @@ class Rescoring:
 
     def _add(self, run: _OpenRun, task: TaskTexts) -> None:
         """Write the samples of a task that has been scored, and keep what results say of it."""
-        scored = ScoredTask.of(task)
         try:
+            scored = ScoredTask.of(task)
+            result = TaskResult.of(scored)
             run.writer.add(task.saved.task, sample_rows(scored))
         except NotWritten:
             raise
         except ResultsError as error:
             self._tell(str(error))
+        except Exception as error:
+            self._tell(unexpected(task.saved.path, error))
         else:
-            run.results.append(TaskResult.of(scored))
+            run.results.append(result)
 
     def _publish(self, run: _OpenRun, started: float) -> tuple[list[TaskResult], Written]:
         results = sorted(run.results, key=lambda result: result.task.task)

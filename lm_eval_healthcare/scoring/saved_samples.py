@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
+from lm_eval_healthcare.results.names import printable
 from lm_eval_healthcare.results.results_file import (
     METRIC_OPTIONS,
     SECTION,
@@ -153,7 +154,7 @@ class TaskTexts:
 
     def remarks(self) -> list[str]:
         """Say what a user should know of the texts."""
-        rows, name = self.texts.rows, self.texts.path.name
+        rows, name = self.texts.rows, printable(self.texts.path.name)
         remarks = []
         missing = sum(row.references is None for row in rows)
         if missing:
@@ -164,6 +165,8 @@ class TaskTexts:
                 f"{name}: {thinking} of {len(rows)} answers hold <think> blocks, which were not taken out when the run "
                 "scored them; they are scored as they are"
             )
+        if self.texts.repeats > 1:
+            remarks.append(f"the first of {self.texts.repeats} answers to each question is scored")
         return remarks
 
 
@@ -209,12 +212,20 @@ def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
                 out.left_out.setdefault(str(error), Counter())[task] += 1
             except ResultsError as error:
                 out.faults.append(str(error))
+            except Exception as error:  # what nobody has thought of costs its file, not the others
+                out.faults.append(unexpected(path, error))
         if tasks := _without_samples(run, wishes):
             out.left_out.setdefault(_NO_SAMPLES, Counter()).update(tasks)
     out.remarks += _from_environment(out.tasks, wishes)
     _refuse_missing(out.tasks, wishes)
     out.remarks += _about_metrics(out.tasks)
     return out
+
+
+def unexpected(path: Path, error: Exception) -> str:
+    """Say that a file holds something that no file of its kind should."""
+    logger.debug("%s", path, exc_info=error)
+    return f"{printable(path)}: not as the harness writes it ({type(error).__name__}: {error}); it is left out"
 
 
 def _task(run: RunFiles, task: str, path: Path, wishes: Wishes, known: KnownTasks) -> SavedTask:
@@ -282,7 +293,9 @@ def _about_metrics(tasks: Sequence[SavedTask]) -> list[str]:
         for name in task.names:
             made_for = metrics.AVAILABLE[name].domain
             if made_for not in (None, domain):
-                remarks.append(f"{task.path.name}: {name} is made for {made_for} texts, which these may not be")
+                remarks.append(
+                    f"{printable(task.path.name)}: {name} is made for {made_for} texts, which these may not be"
+                )
     asked = {(n, task.setting): task.options for task in tasks for n in task.names if n not in task.left_out}
     remarks += [text for (name, _), options in asked.items() for text in metrics.remarks(name, **options)]
     return list(dict.fromkeys(remarks))

@@ -7,7 +7,6 @@ import math
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from lm_eval_healthcare.results.discovery import ANSWERS_FILE
 from lm_eval_healthcare.results.names import model_name, sanitized
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.scoring.saved_samples import Wishes
 
 _SLACK_SECONDS = 1.0
-
-
-def answered_tasks(folder: Path) -> list[str]:
-    """Return the tasks whose answers lie in a folder."""
-    files = sorted(folder.glob("*.jsonl"))
-    return list(dict.fromkeys(unquote(file.stem).partition(".rank")[0] for file in files))
 
 
 def with_samples(folder: Path, tasks: Sequence[str], runs: Sequence[RunFiles]) -> list[str]:

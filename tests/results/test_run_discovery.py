@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,101 @@ def test_paths_that_are_no_results(tmp_path: Path, name: str) -> None:
     (tmp_path / "table.csv").write_text("a,b")
     with pytest.raises(ResultsError, match=r"no such file or folder|expected results_"):
         find([tmp_path / name])
+
+
+@pytest.mark.parametrize("name", [".__sm2", "..__sm2", ".hidden", "__x"])
+def test_folders_of_models_given_by_relative_paths_are_found(tmp_path: Path, name: str) -> None:
+    put(tmp_path / name, ONE, "medtext")
+    assert [run.folder.name for run in find([tmp_path]).runs] == [name]
+
+
+@pytest.mark.parametrize("name", [".git", ".venv", ".venv-check", "__pycache__", "node_modules", ".ruff_cache"])
+def test_folders_of_tools_are_not_entered(tmp_path: Path, name: str) -> None:
+    put(tmp_path / name / "a", ONE, "medtext")
+    assert find([tmp_path]).runs == []
+
+
+@pytest.mark.parametrize("name", ["/abs", "../../x", "..", ".", "", "a/b", "a\nb", "\x00", "x" * 400, "\ud800", " a "])
+def test_folders_of_models_lie_where_they_should(tmp_path: Path, name: str) -> None:
+    put(tmp_path / "a", ONE, "medtext", model_name_sanitized=name)
+    (run,) = find([tmp_path]).runs
+    folder = tmp_path / "out" / run.model_folder
+    folder.mkdir(parents=True)
+    assert folder.resolve().parent == (tmp_path / "out").resolve()
+    assert run.model_folder.isprintable()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_pipes_are_left_alone(tmp_path: Path) -> None:
+    put(tmp_path, ONE, "medtext")
+    for name in (f"samples_olaph_{ONE}.jsonl", f"results_{TWO}.json", ANSWERS_FILE):
+        os.mkfifo(tmp_path / name)
+    (run,) = find([tmp_path]).runs
+    assert list(run.samples) == ["medtext"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("group_subtasks", 7, "'group_subtasks' is a number"),
+        ("configs", [], "'configs' is a list"),
+        ("configs", {"medtext": "x"}, "'configs' of 'medtext' is a text"),
+        ("n-samples", True, "'n-samples' is a truth value"),
+        ("configs", {"medtext": {"metadata": {"healthcare": [1]}}}, "'healthcare' of 'medtext' is a list"),
+        ("configs", {"a\nb": {"metadata": {"healthcare": {"reasons": 1}}}}, r"'reasons' of 'a\nb' is a number"),
+    ],
+)
+def test_results_with_odd_contents_are_named_and_left_out(tmp_path: Path, key: str, value: Any, told: str) -> None:
+    results = put(tmp_path, ONE, "medtext", **{key: value})
+    found = find([tmp_path])
+    assert found.faults == [f"{results}: {told}, which no results of the harness have; the file is left out"]
+    assert [run.content for run in found.runs] == [{}]
+
+
+def test_old_results_whose_metadata_are_a_list_are_read(tmp_path: Path) -> None:
+    put(tmp_path, ONE, "medtext", configs={"medtext": {"metadata": [{"version": 1.0}]}}, groups=None)
+    assert find([tmp_path]).faults == []
+
+
+def answers(folder: Path, *tasks: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / ANSWERS_FILE).write_text(json.dumps({"format": FORMAT}))
+    for task in tasks:
+        (folder / f"{task}.jsonl").write_text("")
+    return folder
+
+
+def test_what_was_made_from_answers_is_left_out_beside_them(tmp_path: Path) -> None:
+    folder = answers(tmp_path / "answers" / "run1", "medtext")
+    put(tmp_path / "a", ONE, "medtext", config={"scored_from": "run1"})
+    kept = put(tmp_path / "a", TWO, "medtext", "olaph", config={"scored_from": "run1"})
+    found = find([tmp_path])
+    assert found.answers == [folder]
+    # `olaph` has no answers any more, so its samples are all that there is.
+    assert [(run.results, list(run.samples)) for run in found.runs] == [(kept, ["olaph"])]
+    assert found.scored_again == 2
+
+
+def test_the_newest_counts_of_what_was_made_from_answers_that_are_elsewhere(tmp_path: Path) -> None:
+    first = put(tmp_path / "a", ONE, "medtext", "olaph", config={"scored_from": "x.json"}, model_name="org/a")
+    second = put(tmp_path / "a", TWO, "medtext", config={"scored_from": "x.json"}, model_name="org/a")
+    other = put(tmp_path / "b", ONE, "medtext", config={"scored_from": "x.json"}, model_name="org/b")
+    found = find([tmp_path])
+    expected = [(first, ["olaph"]), (second, ["medtext"]), (other, ["medtext"])]
+    assert [(run.results, list(run.samples)) for run in found.runs] == expected
+    assert (found.scored_again, found.outdated) == (0, 1)
+
+
+def test_files_of_two_models_may_have_the_same_name(tmp_path: Path) -> None:
+    source = put(tmp_path / "a", ONE, "medtext", model_name="org/a")
+    put(tmp_path / "out" / "a", TWO, "medtext", model_name="org/a", config={"scored_from": source.name})
+    other = put(tmp_path / "out" / "b", TWO, "medtext", model_name="org/b", config={"scored_from": source.name})
+    assert [run.results for run in find([tmp_path]).runs] == [source, other]
+
+
+def test_one_file_of_a_folder_of_answers(tmp_path: Path) -> None:
+    folder = answers(tmp_path / "run1", "medtext", "olaph", "olaph.rank1")
+    found = find([folder / "medtext.jsonl", folder / "olaph.rank1.jsonl"])
+    assert (found.answers, found.answered, found.runs) == ([folder], {folder: ["medtext", "olaph"]}, [])
+    found = find([folder / ANSWERS_FILE])
+    assert (found.answers, found.answered) == ([folder], {})

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from lm_eval_healthcare.results.references import references
 from lm_eval_healthcare.results.results_file import ResultsError, read_results, values_by_filter
 from lm_eval_healthcare.results.samples_file import (
     HIDDEN_ROW,
     SampleFile,
     arguments,
     completed,
+    first_of,
     is_text,
     prediction,
 )
@@ -146,6 +148,26 @@ def test_old_row_completed_as_the_harness_would_write_it() -> None:
     assert new["doc_hash"] == utils.hash_string(doc)
     assert new["prompt_hash"] == utils.hash_string("Question 3?")
     assert new["target_hash"] == utils.hash_string("answer 3")
+
+
+def test_a_target_that_is_missing_does_not_become_a_text() -> None:
+    old = row(0, target=None, doc={"question": "Which drug?", "options": ["None", "aspirin"]})
+    assert references(old) is None
+    assert references(completed(old, "none")) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [
+        ({"resps": [["a", "b", "c"]], "filtered_resps": ["a"]}, 3),
+        ({"resps": [["a", "b", "c"]], "filtered_resps": [["a", "b", "c"]]}, 3),
+        ({"resps": [["a", "b", "c"]], "filtered_resps": ["b"]}, 1),  # a vote
+        ({"resps": [["a"]], "filtered_resps": ["a"]}, 1),
+        ({"resps": "odd"}, 1),
+    ],
+)
+def test_how_many_answers_there_are(given: dict[str, Any], count: int) -> None:
+    assert first_of(given) == count
 
 
 def test_hashes_that_are_there_stay() -> None:

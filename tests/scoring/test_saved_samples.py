@@ -15,13 +15,13 @@ import pytest
 from lm_eval_healthcare import metrics, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue
 from lm_eval_healthcare.metrics.base import Measured, Metric
-from lm_eval_healthcare.results.discovery import find
+from lm_eval_healthcare.results.discovery import answered_tasks, find
 from lm_eval_healthcare.results.results_file import ResultsError
 from lm_eval_healthcare.scoring.rescoring import Rescoring
 from lm_eval_healthcare.scoring.saved_facts import KnownTasks
 from lm_eval_healthcare.scoring.saved_samples import Plan, Wishes, plan
 from lm_eval_healthcare.scoring.score_cache import ScoreCache
-from lm_eval_healthcare.scoring.unscored_answers import answered_tasks, wanted, with_samples
+from lm_eval_healthcare.scoring.unscored_answers import wanted, with_samples
 from support import write_jsonl
 
 STAMP = "2026-03-01T10-00-00.000001"
