@@ -15,6 +15,7 @@ import pytest
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.cli.main import main
 from lm_eval_healthcare.data.catalogue import TaskFacts
+from lm_eval_healthcare.harness import rescue
 from lm_eval_healthcare.harness.options import OptionError, Options
 from lm_eval_healthcare.harness.text_metrics import TextMetrics
 from lm_eval_healthcare.metrics import Measured, Metric
@@ -212,6 +213,7 @@ def test_the_command_ends_with_what_is_left_to_do(
     tmp_path: Path, encoder: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["lm-eval"])
+    monkeypatch.setattr(rescue, "_context", rescue.RunContext())  # what a command knows of itself ends with the test
     monkeypatch.chdir(Path(encoder).parent)
     asked = ["metrics=bert_score", "metrics_device=later", "bert_score_model=tiny"]
     run = ["run", "--model", "dummy", "--tasks", "careqa_open,medtext", "--limit", "2", "--metadata", "data=sample"]
