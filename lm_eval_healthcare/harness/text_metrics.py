@@ -52,6 +52,7 @@ class TextMetrics:
         self._options = {**options.for_metrics, "languages": facts.languages}
         self._cache_folder = options.score_cache
         self._later = options.metrics_device == LATER
+        self._asked = options.metrics
         self.names = options.metric_names(facts.languages)
         self.left_out: dict[str, str] = {}
         self.lacking: dict[str, str] = {}
@@ -158,7 +159,8 @@ class TextMetrics:
         left = self.incomplete(errors)
         if not left:
             return None
-        command = f"lm-eval-healthcare score {shlex.quote(str(folder)) if folder is not None else 'FOLDER_OF_SAMPLES'}"
+        where = "FOLDER_OF_SAMPLES" if folder is None else str(folder)
+        command = shlex.join(["lm-eval-healthcare", "score", where, "--metrics", self._asked])
         how = "failed" if errors else "left for later"
         logger.warning("%s: %s %s; to compute them: %s", self._task, ", ".join(left), how, command)
         return command
