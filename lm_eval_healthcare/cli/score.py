@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import logging
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.cli.score_options import ParserWithMetricOptions, given_options, patterns, sort_out
-from lm_eval_healthcare.errors import UserError
+from lm_eval_healthcare.cli.score_options import (
+    ParserWithMetricOptions,
+    given_options,
+    patterns,
+    sort_out,
+)
 
 if TYPE_CHECKING:
     import argparse
 
-    from lm_eval_healthcare.cli.score_samples import Outcome
     from lm_eval_healthcare.results.discovery import Found
     from lm_eval_healthcare.scoring.saved_samples import Plan, Wishes
 
@@ -35,9 +39,10 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the paths, the metrics, and what may differ from the run."""
     parser.__class__ = ParserWithMetricOptions
+    parser.allow_abbrev = False  # `--metric` would be a metric's option one day and another the next
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="what to score, see below")
     parser.add_argument(
-        "--metrics", metavar="LIST",
+        "--metrics", nargs="+", action="extend", metavar="LIST",
         help="metrics and sets (default, ngram, all), separated by commas or '+' (default: those of the run)",
     )  # fmt: skip
     parser.add_argument(
@@ -78,7 +83,9 @@ def execute(args: argparse.Namespace) -> int:
     Returns:
         1 if nothing was scored, if a metric failed, or, with `--strict`, if a file or line could not be read; else 0.
     """
-    from lm_eval_healthcare.cli.score_samples import Outcome, score_samples, tell_left_out
+    from lm_eval_healthcare.cli.score_answers import score_answers
+    from lm_eval_healthcare.cli.score_outcome import Outcome
+    from lm_eval_healthcare.cli.score_samples import score_samples, tell_left_out
     from lm_eval_healthcare.results.discovery import find
     from lm_eval_healthcare.scoring.saved_samples import plan
 
@@ -89,20 +96,41 @@ def execute(args: argparse.Namespace) -> int:
     found = find(args.paths)
     planned = plan(found.runs, wishes, _known_tasks(args.include_path))
     outcome = Outcome(faults=[*found.faults, *planned.faults])
-    tell_left_out(planned.left_out)
+    tell_left_out(_without_answered(planned.left_out, found))
     for text in [*planned.remarks, *outcome.faults]:
         logger.warning(text)
-    if found.scored_again:
-        print(
-            f"{found.scored_again} results are earlier ones of this command; their sources are scored", file=sys.stderr
-        )
+    _tell_earlier(found)
     if planned.tasks:
         score_samples(args, planned, options, outcome)
-    _score_answers(args, found, wishes, options, outcome, alone=not found.runs)
+    score_answers(args, found, wishes, options, outcome)
+    outcome.show()
     outcome.tell()
     if not outcome.done:
         print(f"lm-eval-healthcare: nothing was scored. {_why(found, planned)}", file=sys.stderr)
     return int(not outcome.done or bool(outcome.unscored) or bool(args.strict and outcome.faults))
+
+
+def _without_answered(left_out: dict[str, Counter[str]], found: Found) -> dict[str, Counter[str]]:
+    """Leave out of what is left out the tasks without samples whose answers are here."""
+    from lm_eval_healthcare.results.discovery import answered_tasks
+    from lm_eval_healthcare.scoring.saved_samples import NO_SAMPLES
+
+    answered = {task for folder in found.answers for task in answered_tasks(folder)}
+    rest = {task: runs for task, runs in left_out.get(NO_SAMPLES, {}).items() if task not in answered}
+    return {
+        why: Counter(rest) if why == NO_SAMPLES else tasks
+        for why, tasks in left_out.items()
+        if rest or why != NO_SAMPLES
+    }
+
+
+def _tell_earlier(found: Found) -> None:
+    if n := found.scored_again:
+        what = "1 result is an earlier one" if n == 1 else f"{n} results are earlier ones"
+        print(f"{what} of this command; their sources are scored", file=sys.stderr)
+    if n := found.outdated:
+        what = "1 result is older than another" if n == 1 else f"{n} results are older than others"
+        print(f"{what} made from the same answers, which are not here; the newest are scored", file=sys.stderr)
 
 
 def _start_logging(verbose: bool) -> None:
@@ -142,53 +170,6 @@ def _known_tasks(include_path: list[str]) -> Any:
 
     pack, *own = roots(include_path)
     return KnownTasks([*own, pack])
-
-
-def _score_answers(
-    args: argparse.Namespace,
-    found: Found,
-    wishes: Wishes,
-    options: dict[str, Any],
-    outcome: Outcome,
-    alone: bool,
-) -> None:
-    """Score saved answers that have no samples."""
-    from lm_eval_healthcare.results.discovery import answered_tasks
-    from lm_eval_healthcare.scoring.unscored_answers import wanted, with_samples
-
-    for folder in found.answers:
-        tasks = answered_tasks(folder)
-        logged = [] if folder in args.paths else with_samples(folder, tasks, found.runs)
-        if logged:
-            names = ", ".join(logged[:3]) + (f" and {len(logged) - 3} more" if len(logged) > 3 else "")
-            print(f"{folder}: the samples of {names} are scored, not these answers", file=sys.stderr)
-        left = [task for task in wanted(folder, tasks, wishes) if task not in logged]
-        if tasks and not left:
-            continue
-        try:
-            results = _score_folder(args, folder, options, None if left == tasks else left)
-            outcome.done += 1
-            outcome.take_failures_of_answers(results)
-        except UserError as error:
-            if alone and len(found.answers) == 1:
-                raise
-            outcome.faults.append(str(error))
-            logger.warning(str(error))
-
-
-def _score_folder(
-    args: argparse.Namespace, folder: Path, options: dict[str, Any], tasks: list[str] | None
-) -> dict[str, Any]:
-    """Score one folder of saved answers through the harness, as in the run; return the harness's results."""
-    from lm_eval_healthcare.harness.command_line import results_tables, start_logging
-    from lm_eval_healthcare.harness.replay import score_saved_run
-
-    start_logging()
-    metadata = {"metrics_device": "auto", **options}  # a run may have left its metrics for later; now is later
-    output, results = score_saved_run(folder, args.output_dir, metadata, args.partial, args.include_path, tasks)
-    print("\n".join(results_tables(results)))
-    print(f"results and samples: {output}")
-    return results
 
 
 def _why(found: Found, planned: Plan) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
+import logging
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,8 @@ from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+logger = logging.getLogger("lm_eval_healthcare")
 
 _WHERE = ("model", "task")
 
@@ -37,7 +42,11 @@ class ParserWithMetricOptions(argparse.ArgumentParser):
                     help=f"of {', '.join(users)}" if len(users) < 4 else "of all neural metrics",
                 )  # fmt: skip
             self.set_defaults(metric_options=names)
-        return super().parse_known_args(args, namespace)
+        found, rest = super().parse_known_args(args, namespace)
+        for flag in (one for one in rest if one.startswith("--")):
+            close = difflib.get_close_matches(flag.partition("=")[0], self._option_string_actions, n=1)
+            self.error(f"there is no {flag}" + (f"; did you mean {close[0]}?" if close else ""))
+        return found, rest
 
 
 def _metavar(name: str) -> str:
@@ -47,12 +56,14 @@ def _metavar(name: str) -> str:
 def given_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the pack that a user gave: `--metadata`, and the flags, which win.
 
+    The metrics may also come from the environment: unlike other options they say what is wanted, not what was.
+
     Raises:
         UserError: If `--metadata` cannot be read, or holds what is no option.
     """
     options = _metadata(args.metadata)
     flags = {
-        "metrics": args.metrics and args.metrics.replace(",", "+"),
+        "metrics": "+".join(args.metrics).replace(",", "+") if args.metrics else None,
         "metrics_device": args.device,
         "metrics_batch_tokens": args.batch_tokens,
         "metrics_missing": args.metrics_missing,
@@ -60,6 +71,8 @@ def given_options(args: argparse.Namespace) -> dict[str, Any]:
         **{name: getattr(args, name) for name in args.metric_options},
     }
     options.update({name: value for name, value in flags.items() if value is not None})
+    if "metrics" not in options and (metrics := _metrics_of_environment()) is not None:
+        options["metrics"] = metrics
     if options:
         from lm_eval_healthcare.harness.options import LATER, option_names
 
@@ -73,7 +86,7 @@ def given_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def sort_out(args: argparse.Namespace) -> None:
-    """Take paths out of the values of `--where` and `--metadata`, which argparse gives to these if they stand before.
+    """Take paths out of the values of flags that take several, to which argparse gives them if they stand behind.
 
     Raises:
         UserError: If there is no path.
@@ -83,8 +96,37 @@ def sort_out(args: argparse.Namespace) -> None:
         paths = [value for value in given if "=" not in value and not value.startswith("{") and Path(value).exists()]
         setattr(args, name, [value for value in given if value not in paths])
         args.paths += map(Path, paths)
+    args.metrics, paths = _metrics_and_paths(args.metrics or [])
+    args.paths += paths
     if not args.paths:
         raise UserError("no PATH was given; give a folder of results, such as: lm-eval-healthcare score results")
+
+
+def _metrics_and_paths(values: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Tell names of metrics from paths, which are no names and are there."""
+    from lm_eval_healthcare import metrics
+
+    names, paths = [], []
+    for value in values:
+        try:
+            metrics.resolve(value)
+        except ValueError:
+            if os.sep in value or Path(value).exists():
+                paths.append(Path(value))
+                continue
+        names.append(value)
+    return names, paths
+
+
+def _metrics_of_environment() -> str | None:
+    """Return the metrics that the environment asks for, and say so; a flag would win."""
+    from lm_eval_healthcare.harness.options import ENVIRONMENT_PREFIX
+
+    name = f"{ENVIRONMENT_PREFIX}METRICS"
+    given = os.environ.get(name) or None
+    if given is not None:
+        logger.warning("metrics=%s is taken from %s; --metrics wins", given, name)
+    return given
 
 
 def patterns(values: Sequence[str]) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.api.model import LM
 from lm_eval.evaluator import evaluate
 from lm_eval.loggers import EvaluationTracker
-from lm_eval.loggers.utils import add_env_info, get_git_commit_hash
+from lm_eval.loggers.utils import add_env_info, get_commit_from_path
 
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.source import TaskData
-from lm_eval_healthcare.harness.command_line import refuse_unwritable
 from lm_eval_healthcare.harness.manager import build_task_manager, leaves, without_overlap
+from lm_eval_healthcare.results.writing import refuse_unwritable
 from lm_eval_healthcare.scoring.answers import SavedRequest, SavedRun, read_run, same_documents
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def score_saved_run(
     Args:
         folder: A folder of saved answers.
         output_path: Where `results_*.json` and `samples_*.jsonl` go; by default where the run would have put them, or
-            into the folder itself.
+            into the folder itself if it would not; beside the folder if it has moved.
         metadata: Options of the pack that win over those of the run, such as `metrics`.
         partial: Score what is there, even if answers of the run are missing.
         include_path: The user's own task folders, if the run's are not known or have moved.
@@ -116,12 +117,13 @@ def score_saved_run(
 
     Raises:
         lm_eval_healthcare.data.files.DataError: If the folder holds no usable answers.
+        lm_eval_healthcare.results.results_file.ResultsError: If results could not be written there.
     """
     saved = read_run(folder, partial)
     if tasks is not None:
         saved.tasks = {name: requests for name, requests in saved.tasks.items() if name in tasks}
-    output = output_path or Path(saved.run.get("output_path") or folder)
-    refuse_unwritable(output)
+    output = output_path or _output(saved)
+    refuse_unwritable(_folder_of(output))
     tracker = EvaluationTracker(output_path=str(output))
     with replaying(saved):
         loaded = _load(saved, metadata, include_path)
@@ -133,7 +135,7 @@ def score_saved_run(
         model_source=arguments.get("model") or "answers",
         model_args=results["config"]["model_args"] or {"model": folder.name},
         system_instruction=arguments.get("system_instruction"),
-        chat_template=None,
+        chat_template=saved.run.get("chat_template"),
         fewshot_as_multiturn=bool(arguments.get("fewshot_as_multiturn")),
     )
     samples = results.pop("samples")
@@ -141,6 +143,29 @@ def score_saved_run(
     for name in results["configs"]:
         tracker.save_results_samples(task_name=name, samples=samples[name])
     return output, results
+
+
+def _output(saved: SavedRun) -> Path:
+    """Return where the results of a run go whose answers lie where the run put them, or have moved."""
+    recorded, folder = saved.run.get("output_path"), saved.folder.absolute()
+    if not recorded:
+        return folder
+    if folder.resolve().is_relative_to(_folder_of(Path(recorded)).resolve()):
+        return Path(recorded)
+    return folder.parent.parent if folder.parent.name == "answers" else folder.parent
+
+
+def _folder_of(output: Path) -> Path:
+    return output.parent if output.suffix == ".json" else output
+
+
+def _git_hash() -> str | None:
+    """Return what the harness records of the code around a run; it lets git complain where there is no repository."""
+    try:
+        done = subprocess.run(["git", "describe", "--always"], capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return get_commit_from_path(Path.cwd())
+    return done.stdout.strip()
 
 
 def _load(saved: SavedRun, metadata: dict[str, Any], include_path: Sequence[str]) -> Any:
@@ -188,6 +213,6 @@ def _restore(results: dict[str, Any], saved: SavedRun) -> None:
         **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seeds, strict=False)),
         "scored_from": saved.folder.name,
     }
-    results["git_hash"] = get_git_commit_hash()
+    results["git_hash"] = _git_hash()
     results["date"] = time.time()
     add_env_info(results)

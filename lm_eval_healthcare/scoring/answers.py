@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,32 +109,29 @@ def read_run(folder: Path, partial: bool = False) -> SavedRun:
 
     Args:
         folder: The run's folder.
-        partial: Take what is there, even if tasks or ranks of the run are missing.
+        partial: Take what is there, even if tasks or ranks of the run are missing or a last line is cut.
 
     Raises:
-        DataError: If the folder or its `run.json` is missing, a line is not what this module writes, or the answers of
-            a task or a rank are missing.
+        DataError: If the folder or its `run.json` is missing, a line is not what this module writes or is there twice,
+            or the answers of a task or a rank are missing.
     """
     path = folder / ANSWERS_FILE
     if not path.is_file():
         found = sorted(p.parent for p in folder.glob(f"**/{ANSWERS_FILE}")) if folder.is_dir() else []
         hint = f" Did you mean {found[-1]}?" if found else " A run prints the folder when it saves its answers."
         raise DataError(f"{folder}: no saved answers here (no {ANSWERS_FILE}).{hint}")
-    saved = SavedRun(folder, _parse(path.read_text("utf-8"), str(path)))
+    saved = SavedRun(folder, _parse(path.read_bytes(), str(path)))
+    _refuse_odd(saved.run, path)
     files = sorted(folder.glob("*.jsonl"))
     if not partial:
         _refuse_incomplete(saved, {file.stem for file in files})
     for file in files:
         match = _RANK.match(file.stem)
         task = unquote(match["task"] if match else file.stem)
-        lines = file.read_text("utf-8").split("\n")
-        saved.tasks.setdefault(task, []).extend(
-            _request(_parse(line, f"{file}, line {n}"), f"{file}, line {n}")
-            for n, line in enumerate(lines, 1)
-            if line.strip()
-        )
-    for requests in saved.tasks.values():
+        saved.tasks.setdefault(task, []).extend(_requests(file, partial))
+    for task, requests in saved.tasks.items():
         requests.sort(key=lambda request: (request.doc_id, request.idx))
+        _refuse_repeated(folder, task, requests)
     if not saved.tasks:
         deleted = saved.run.get(DELETED)
         why = (
@@ -143,6 +141,40 @@ def read_run(folder: Path, partial: bool = False) -> SavedRun:
         )
         raise DataError(f"{folder}: {ANSWERS_FILE} is there, but no task's answers; {why}")
     return saved
+
+
+def _requests(file: Path, partial: bool) -> list[SavedRequest]:
+    lines = [(n, line) for n, line in enumerate(file.read_bytes().split(b"\n"), 1) if line.strip()]
+    found = []
+    for n, line in lines:
+        place = f"{file}, line {n}"
+        try:
+            found.append(_request(_parse(line, place), place))
+        except DataError:
+            if not (partial and n == lines[-1][0]):
+                raise
+            logger.warning("%s, the last one, is cut and was skipped", place)
+    return found
+
+
+def _refuse_odd(run: dict[str, Any], path: Path) -> None:
+    tasks, arguments = run.get("tasks", {}), run.get("arguments")
+    if (
+        not isinstance(tasks, dict)
+        or not all(isinstance(task, dict) for task in tasks.values())
+        or not isinstance(arguments, dict | None)
+    ):
+        raise DataError(f"{path}: not as a run writes it ('tasks' and 'arguments' are objects); get it again")
+
+
+def _refuse_repeated(folder: Path, task: str, requests: Sequence[SavedRequest]) -> None:
+    counts = Counter((request.doc_id, request.idx) for request in requests)
+    repeated = sorted({doc_id for (doc_id, _), count in counts.items() if count > 1})
+    if repeated:
+        raise DataError(
+            f"{folder}: the answers of {task} hold document {repeated[0]} more than once ({len(repeated)} documents "
+            "repeat), so they are of more than one run; delete the lines that are too many"
+        )
 
 
 def _stem(task: str, rank: int) -> str:
@@ -177,10 +209,10 @@ def _write_whole(path: Path, lines: Iterable[str], private: bool = False) -> Non
         part.unlink(missing_ok=True)
 
 
-def _parse(text: str, place: str) -> dict[str, Any]:
+def _parse(text: str | bytes, place: str) -> dict[str, Any]:
     try:
-        content = json.loads(text)
-    except ValueError as error:
+        content = json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not valid JSON ({error})") from error
     if not isinstance(content, dict):
         raise DataError(f"{place}: expected an object, got {type(content).__name__}")
@@ -189,9 +221,14 @@ def _parse(text: str, place: str) -> dict[str, Any]:
 
 def _request(content: dict[str, Any], place: str) -> SavedRequest:
     try:
-        return SavedRequest(**content)
+        request = SavedRequest(**content)
     except TypeError as error:
         raise DataError(f"{place}: not a saved answer ({error})") from error
+    kinds = {"doc_id": int, "idx": int, "request_type": str, "doc": dict, "arguments": list, "resps": list}
+    odd = [name for name, kind in kinds.items() if not isinstance(getattr(request, name), kind)]
+    if odd:
+        raise DataError(f"{place}: not a saved answer ({', '.join(odd)} of another kind than a run writes)")
+    return request
 
 
 def same_documents(requests: Sequence[SavedRequest]) -> list[dict[str, Any]]:

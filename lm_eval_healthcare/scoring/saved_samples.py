@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NO_SAMPLES = "their samples were not logged; a run logs them with --log_samples"
+NO_SAMPLES = "their samples were not logged; a run logs them with --log_samples"
 HOW = ("metrics_device", "metrics_batch_tokens")  # they change no score, so the run's do not matter
 
 
@@ -215,8 +215,8 @@ def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
             except Exception as error:  # what nobody has thought of costs its file, not the others
                 out.faults.append(unexpected(path, error))
         if tasks := _without_samples(run, wishes):
-            out.left_out.setdefault(_NO_SAMPLES, Counter()).update(tasks)
-    out.remarks += _from_environment(out.tasks, wishes)
+            out.left_out.setdefault(NO_SAMPLES, Counter()).update(tasks)
+    out.remarks += [*_from_environment(out.tasks, wishes), *_of_no_use(out.tasks, wishes)]
     _refuse_missing(out.tasks, wishes)
     out.remarks += _about_metrics(out.tasks)
     return out
@@ -269,6 +269,13 @@ def _from_environment(tasks: Sequence[SavedTask], wishes: Wishes) -> list[str]:
         matter = {option for name in task.names for option in metrics.AVAILABLE[name].options} - said
         used.update({name: value for name, value in wishes.defaults.items() if name in matter})
     return [f"{name}={value} is taken from the environment, since runs do not say it" for name, value in used.items()]
+
+
+def _of_no_use(tasks: Sequence[SavedTask], wishes: Wishes) -> list[str]:
+    """Name the options that a user gave and that no metric takes which is computed."""
+    taken = {option for task in tasks for name in task.names for option in metrics.AVAILABLE[name].options}
+    names = [name for name in wishes.options if name not in taken and name not in HOW] if tasks else []
+    return [f"{name} changes nothing: no metric that is computed here takes it" for name in names]
 
 
 def _without_samples(run: RunFiles, wishes: Wishes) -> list[str]:

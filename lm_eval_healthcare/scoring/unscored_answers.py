@@ -65,6 +65,9 @@ def _model(described: Mapping[str, Any]) -> str | None:
     arguments = described.get("arguments")
     given = arguments.get("model_args") if isinstance(arguments, dict) else None
     if not given:
-        first: Mapping[str, Any] = next(iter((described.get("tasks") or {}).values()), {})
-        given = {key: value for key, value in (first.get("metadata") or {}).items() if key in ("pretrained", "model")}
+        tasks = described.get("tasks")
+        first = next(iter(tasks.values()), None) if isinstance(tasks, dict) else None
+        metadata = first.get("metadata") if isinstance(first, dict) else None
+        known = metadata if isinstance(metadata, dict) else {}
+        given = {key: value for key, value in known.items() if key in ("pretrained", "model")}
     return model_name({"config": {"model_args": given}})

@@ -197,7 +197,7 @@ def test_a_source_is_scored_once_more_and_not_its_scores(tmp_path: Path, cli: Cl
         done = cli("score", str(tmp_path), "--metrics", "bleu,rouge1")
         assert done.returncode == 0, done.stderr
         assert len(new_results(tmp_path)) == count
-    assert "1 results are earlier ones of this command" in done.stderr
+    assert "1 result is an earlier one of this command" in done.stderr
     table = done.stdout.split("\n\n")[0].splitlines()
     assert table[0].split() == ["task", "n", "metric", "value", "stderr", "coverage", "seconds"]
     # `answer 1` is the reference; `an answer` shares one word of two with `answer 0`: F1 = 1/2. Mean 0.75.
@@ -265,6 +265,7 @@ def test_nothing_to_score(tmp_path: Path, cli: Cli) -> None:
         (["PATH", "--metadata", "{"], "not valid JSON"),
         (["PATH", "--metrics", "bert_score", "--bert-score-model", "/nowhere/m"], "/nowhere/m"),
         (["/nowhere/results"], "/nowhere/results: no such file or folder"),
+        (["PATH", "--metrics", "bleu", "/nowhere/results"], "/nowhere/results: no such file or folder"),
         ([], "no PATH was given"),
     ],
 )
@@ -275,11 +276,92 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], a
     assert new_results(tmp_path) == []
 
 
+def test_flags_are_not_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["score", str(tmp_path), "--metric=bleu"])
+    assert ended.value.code == 2
+    assert "there is no --metric=bleu; did you mean --metrics?" in capsys.readouterr().err
+
+
+def test_options_of_no_use_are_told(tmp_path: Path, cli: Cli) -> None:
+    put(tmp_path / "a", ["x"])
+    done = cli("score", str(tmp_path / "a"), "--metrics", "bleu", "--bert-score-layer", "3", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert "bert_score_layer changes nothing: no metric that is computed here takes it" in done.stderr
+    assert "metrics_device" not in done.stderr
+
+
 def test_paths_may_stand_behind_any_flag(tmp_path: Path, cli: Cli) -> None:
     put(tmp_path / "a", ["x"])
     done = cli("score", "--where", "task=m*", str(tmp_path / "a"), "--metadata", '{"metrics": ["bleu", "rouge2"]}')
     assert done.returncode == 0, done.stderr
     assert [line.split()[2] for line in done.stdout.splitlines()[2:4]] == ["bleu", "rouge2"]
+
+
+def test_metrics_may_be_apart_or_come_from_the_environment(tmp_path: Path, cli: Cli) -> None:
+    put(tmp_path / "a", ["x"])
+
+    def metrics_of(*arguments: str, **env: str) -> list[str]:
+        done = cli("score", *arguments, "-o", str(tmp_path / "out"), env=env)
+        assert done.returncode == 0, done.stderr
+        return [line.split()[2] for line in done.stdout.split("\n\n")[0].splitlines()[2:]]
+
+    path, env = str(tmp_path / "a"), {"LM_EVAL_HEALTHCARE_METRICS": "rouge2"}
+    assert metrics_of(path, "--metrics", "rouge1", "bleu") == ["rouge1", "bleu"]
+    assert metrics_of("--metrics", "rouge1,rougeL", "bleu", path) == ["rouge1", "rougeL", "bleu"]
+    assert metrics_of(path, **env) == ["rouge2"]
+    assert metrics_of(path, "--metrics", "rouge1", **env) == ["rouge1"]
+
+
+def test_files_are_not_all_listed(tmp_path: Path, cli: Cli) -> None:
+    for number in range(14):
+        put(tmp_path / f"m{number:02}", ["x"])
+    done = cli("score", str(tmp_path), "--metrics", "bleu", "-o", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("results: ") for line in lines) == 10
+    assert lines[-1] == "and 4 more"
+
+
+def test_odd_names_are_shown_as_escapes(tmp_path: Path, cli: Cli) -> None:
+    file = put(tmp_path / "a", ["x"], task="mi\x1b[31mne")
+    (results,) = (tmp_path / "a").glob("results_*")
+    results.write_text('{"results": {}, "model_name": "bad\\nmodel\\u001b[2J", "model_name_sanitized": "../../b\\nc"}')
+    write_jsonl(tmp_path / "a" / f"samples_\x1bother_{STAMP}.jsonl", [row(0, "x", target=None)])
+    put(tmp_path / "b", ["x"])
+    (tmp_path / "b" / f"samples_x\ny_{STAMP}.jsonl").write_text("{\n{\n")
+    done = cli("score", str(tmp_path), "--metrics", "bleu", "-o", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert r"mi\x1b[31mne" in done.stdout
+    assert r"bad\nmodel\x1b[2J" in done.stdout
+    assert r"x\ny" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"..__..__b_c", "org__b"}
+    assert file.is_file()
+
+
+def test_odd_contents_cost_their_file(tmp_path: Path, cli: Cli) -> None:
+    good = put(tmp_path / "good", ["x"])
+    for number, odd in enumerate([{"filtered_resps": 7}, {"arguments": [[]]}, {"doc": 7}, {"resps": {}, "doc_id": []}]):
+        put(tmp_path / f"m{number}", ["x"])
+        write_jsonl(tmp_path / f"m{number}" / f"samples_mine_{STAMP}.jsonl", [row(0, "x", **odd)])
+    put(tmp_path / "n", ["x"])
+    (tmp_path / "n" / f"results_{STAMP}.json").write_text('{"results": {}, "group_subtasks": 7, "model_name": [1]}')
+    done = cli("score", str(tmp_path), "--metrics", "bleu", "-o", str(tmp_path / "out"), "--verbose")
+    assert done.returncode == 0, done.stderr
+    assert "'group_subtasks' is a number" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert good.is_file()
+
+
+def test_a_metric_that_is_left_out_has_no_share(tmp_path: Path, cli: Cli) -> None:
+    put(tmp_path / "a", ["x"])
+    arguments = ["--metrics", "bleu,bert_score", "--bert-score-model", "/nowhere/m", "--metrics-missing", "skip"]
+    done = cli("score", str(tmp_path / "a"), *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "nan%" not in done.stdout
+    (line,) = [line.split() for line in done.stdout.splitlines() if "bert_score" in line]
+    assert line[line.index("bert_score") :] == ["bert_score", "nan", "N/A", "0.0%"]
 
 
 def test_help_names_every_option_of_a_metric(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,8 +58,8 @@ def test_same_numbers_as_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for name, value in options.items() if where == "environment" else ():
             environment.setenv(f"LM_EVAL_HEALTHCARE_{name.upper()}", value)
         run(tmp_path / "run", metrics="ngram+bert_score", **(options if where == "metadata" else {}))
-    monkeypatch.setenv("LM_EVAL_HEALTHCARE_METRICS", "bleu")  # the run's metrics win
-    monkeypatch.setenv("LM_EVAL_HEALTHCARE_BERT_SCORE_LAYER", "1")  # and so do its options
+    monkeypatch.delenv("LM_EVAL_HEALTHCARE_METRICS", raising=False)  # would be what is asked for
+    monkeypatch.setenv("LM_EVAL_HEALTHCARE_BERT_SCORE_LAYER", "1")  # the run's options win
     assert main(["score", str(tmp_path / "run"), "-o", str(tmp_path / "again")]) == 0
     first, second = (
         json.loads(next((tmp_path / name).glob("**/results_*.json")).read_text("utf-8")) for name in ("run", "again")
