@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from lm_eval_healthcare.cli import score_progress
