@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.scoring.answers import SavedRequest, read_run, write_answers, write_run
+from support import child_environment
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -20,11 +22,10 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def run_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output folder of a run of two tasks without samples."""
-    from lm_eval_healthcare.cli.main import main
-
     folder = tmp_path_factory.mktemp("run") / "out"
-    arguments = ["run", "--model", "dummy", "--tasks", "careqa_open,careqa_en", "--metadata", "data=sample"]
-    assert main([*arguments, "metrics=bleu", "--output_path", str(folder)]) == 0
+    command = [sys.executable, "-m", "lm_eval_healthcare.cli.main", "run", "--model", "dummy", "--tasks"]
+    command += ["careqa_open,careqa_en", "--metadata", "data=sample", "metrics=bleu", "--output_path", str(folder)]
+    subprocess.run(command, check=True, capture_output=True, env=child_environment())
     return folder
 
 
