@@ -54,7 +54,8 @@ def export(
     """
     if num_fewshot < 0 or (limit is not None and limit < 1):
         raise OptionError(f"num_fewshot={num_fewshot}, limit={limit}: expected at least 0 examples and 1 document")
-    manager = build_task_manager(user_folders(list(include_path)), metadata, include_defaults=False)
+    options = {**metadata, "metrics": "bleu"}  # nothing is scored, so no metric's model has to be here
+    manager = build_task_manager(user_folders(list(include_path)), options, include_defaults=False)
     given = split_names(names)
     missing = [name for name in given if not manager.match_tasks([name])]
     if missing:

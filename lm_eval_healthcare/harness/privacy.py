@@ -22,6 +22,7 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval_healthcare.harness import requests
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.rows import answer_key, by_document
+from lm_eval_healthcare.results.samples_file import HIDDEN_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.harness.options import Options
 
 HIDDEN = "(text of a credentialed data set; keep_text=yes keeps it in the log)"
-HIDDEN_ROW = "hidden_row"
 # Model types of the harness that talk to a company's servers unless they are given another address.
 _REMOTE_MODELS = re.compile(r"^(?:openai|azure-openai|anthropic|litellm|textsynth|watsonx)", re.IGNORECASE)
 _LOCAL_SUFFIXES = (".local", ".localdomain", ".lan", ".internal", ".intranet", ".home.arpa")

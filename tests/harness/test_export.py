@@ -56,6 +56,13 @@ def test_open_ended_as_the_harness_asks_it(tmp_path: Path) -> None:
     ]
 
 
+def test_no_metric_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default set asks for models that are not here; prompts do not."""
+    monkeypatch.setenv("LM_EVAL_HEALTHCARE_METRICS", "default")
+    (file,) = export(["medtext"], tmp_path, {"data": "sample"}, limit=1)
+    assert len(lines(file.path)) == 1
+
+
 def test_labels_as_targets(tmp_path: Path) -> None:
     (file,) = export(["pubmedqa"], tmp_path, {"data": "sample"})
     for doc in lines(file.path):
