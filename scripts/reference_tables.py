@@ -46,7 +46,7 @@ EXAMPLE = """\
 examples:
   python scripts/reference_tables.py
   python scripts/reference_tables.py --check
-  python scripts/reference_tables.py --tables mover_score --output-dir /tmp/tables
+  python scripts/reference_tables.py --tables mover_score --output-dir tables
 """
 
 
