@@ -64,7 +64,10 @@ class Bleurt(Metric):
     def missing(self, **options: Any) -> str | None:
         """Return what is lacking: a package, the model, or the device asked for."""
         model, compute = _settings(options)
-        return super().missing() or device.absent(compute) or bleurt_checkpoint.missing(model)
+        problem = device.absent(compute) or bleurt_checkpoint.missing(model)
+        if problem is not None and "bleurt_model" not in problem:
+            problem = f"{self.name}: {problem} (The option is bleurt_model.)"
+        return super().missing() or problem
 
     def prepare(self, **options: Any) -> None:
         """Find the checkpoint, downloading it if need be, and look whether it can be scored with.
