@@ -23,7 +23,7 @@ CHANGES = "healthcare_changes"
 _KNOWN_KEYS = {
     "name", "benchmark", "languages", "licence", "gated", "credentialed", "rows", "id", "columns", "breakdown",
     "harness", "harness_template", "pack", "shape", "prepare", "readers", "read", "flat_split", "options",
-    "hub_splits", "domain",
+    "hub_splits", "domain", "targets",
 }  # fmt: skip
 
 
@@ -93,6 +93,8 @@ class TaskFacts:
         flat_split: The raw split that a single local file holds.
         options: What can be chosen for this task at run time.
         credentialed: Whether the data may only come from a folder that the user names, and must not leave the machine.
+        targets: For Relaxed Perplexity: the column of each list of texts that are scored, by the list's name; the list
+            `answer` needs no column, it is the reference. Empty: the reference alone.
         domain: The kind of text where a metric asks for one, such as `radiology`; None: any other.
         hub_kwargs: Further arguments for `datasets.load_dataset`.
         hub_splits: The raw split's name for splits that the hub calls otherwise; rows on the hub and copies of them in
@@ -127,6 +129,7 @@ class TaskFacts:
     options: Mapping[str, TaskOption] = field(default_factory=dict)
     credentialed: bool = False
     domain: str | None = None
+    targets: Mapping[str, str] = field(default_factory=dict)
     hub_kwargs: Mapping[str, Any] = field(default_factory=dict)
     hub_splits: Mapping[str, str] = field(default_factory=dict)
     doc_to_text: str | None = None
@@ -199,6 +202,7 @@ def facts_from_config(config: Mapping[str, Any]) -> TaskFacts:
         options={key: _option(key, value, name) for key, value in section.get("options", {}).items()},
         credentialed=bool(section.get("credentialed", False)),
         domain=section.get("domain"),
+        targets=dict(section.get("targets", {})),
         hub_kwargs=dict(config.get("dataset_kwargs") or {}),
         hub_splits=dict(section.get("hub_splits", {})),
         doc_to_text=asked if isinstance(asked, str) else None,

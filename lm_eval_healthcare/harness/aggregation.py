@@ -4,9 +4,9 @@ The harness gives a standard error to its own `mean` only, and its `mean` turns 
 100,000 times for a number with a closed form. `evaluator_utils` looks the error's function up by the aggregation in
 `stderr_for_metric`; `install` adds ours to that look-up. This is the only place where harness code is replaced.
 
-Values of `scored_mean` are numbers. Values of the perplexities are pairs of log-likelihood and length, as in the
-harness's own `weighted_perplexity` and `bits_per_byte`, which have no error and overflow. Values of the F1s are pairs
-of gold and predicted class, as in the harness's own `f1`, which is resampled for an error.
+Values of `scored_mean` and `scored_median` are numbers. Values of the perplexities are pairs of log-likelihood and
+length, as in the harness's own `weighted_perplexity` and `bits_per_byte`, which have no error and overflow. Values of
+the F1s are pairs of gold and predicted class, as in the harness's own `f1`, which is resampled for an error.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from lm_eval import evaluator_utils
 from lm_eval.api.registry import AGGREGATION_REGISTRY, register_aggregation
 
 from lm_eval_healthcare.scoring import f1, perplexity
-from lm_eval_healthcare.scoring.aggregate import scored_mean, scored_mean_stderr
+from lm_eval_healthcare.scoring.aggregate import scored_mean, scored_mean_stderr, scored_median, scored_median_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SCORED_MEAN = "scored_mean"
+SCORED_MEAN, SCORED_MEDIAN = "scored_mean", "scored_median"
 F1_MACRO, F1_MICRO = "f1_macro", "f1_micro"
 CORPUS_PERPLEXITY, CORPUS_BITS, CORPUS_NATS = "corpus_perplexity", "corpus_bits", "corpus_nats"
 
 _AGGREGATIONS: dict[str, tuple[Callable[[Sequence[Any]], float], Callable[[Sequence[Any]], float]]] = {
     SCORED_MEAN: (scored_mean, scored_mean_stderr),
+    SCORED_MEDIAN: (scored_median, scored_median_stderr),
     CORPUS_PERPLEXITY: (perplexity.corpus_perplexity, perplexity.corpus_perplexity_stderr),
     CORPUS_BITS: (perplexity.bits_per_unit, perplexity.bits_per_unit_stderr),
     F1_MACRO: (f1.scored_f1_macro, f1.scored_f1_macro_stderr),

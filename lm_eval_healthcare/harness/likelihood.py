@@ -79,8 +79,8 @@ def answer_loglikelihood(lm: Any, requests: Sequence[Instance]) -> list[Response
     for question, response in compute(lm, missing):
         found[question] = response
         _to_cache(lm, question, response)
-    if (entries := _entries(lm)) is not None:
-        entries.commit()
+    if (cache := entries(lm)) is not None:
+        cache.commit()
     return [found[question] for question in questions]
 
 
@@ -176,7 +176,7 @@ def _by_tokens(lm: Any, questions: Sequence[Question]) -> Iterator[tuple[Questio
         if not plan.windows:
             yield questions[place], (0.0, 0, plan.context_cut, None)
     with tqdm(total=len(windows), desc=f"Running {REQUEST_TYPE} requests", disable=quiet) as bar:
-        for batch, values in _computed(lm, windows):
+        for batch, values in computed(lm, windows):
             for (place, _), (value, *_) in zip(batch, values, strict=False):  # padding is left over
                 plan = plans[place]
                 sums[place].append(float(value))
@@ -187,7 +187,7 @@ def _by_tokens(lm: Any, questions: Sequence[Question]) -> Iterator[tuple[Questio
             bar.update(len(batch))
 
 
-def _computed(lm: Any, windows: list[tuple[int, Window]]) -> Iterator[tuple[list[tuple[int, Window]], list[Any]]]:
+def computed(lm: Any, windows: list[tuple[int, Window]]) -> Iterator[tuple[list[tuple[int, Window]], list[Any]]]:
     """Yield windows in batches with what the model says of them; every rank makes the same number of passes."""
     asked = [window for _, window in windows]
     if getattr(lm, "world_size", 1) > 1:
@@ -270,21 +270,22 @@ def _by_text(lm: Any, questions: Sequence[Question]) -> Iterator[tuple[Question,
 # The harness's cache of answers
 
 
-def _entries(lm: Any) -> Any | None:
+def entries(lm: Any) -> Any | None:
+    """Return the harness's cache of answers under `--use_cache`, else None."""
     return getattr(getattr(lm, "cache_hook", None), "dbdict", None)
 
 
 def _from_cache(lm: Any, questions: Sequence[Question]) -> dict[Question, Response]:
-    entries = _entries(lm)
-    if entries is None:
+    cache = entries(lm)
+    if cache is None:
         return {}
-    found = {question: entries.get(hash_args(REQUEST_TYPE, question)) for question in dict.fromkeys(questions)}
+    found = {question: cache.get(hash_args(REQUEST_TYPE, question)) for question in dict.fromkeys(questions)}
     found = {question: response for question, response in found.items() if response is not None}
     logger.info("%d of %d answers' log-likelihoods are in the cache", len(found), len(questions))
     return found
 
 
 def _to_cache(lm: Any, question: Question, response: Response) -> None:
-    entries = _entries(lm)
-    if entries is not None:
-        entries[hash_args(REQUEST_TYPE, question)] = response
+    cache = entries(lm)
+    if cache is not None:
+        cache[hash_args(REQUEST_TYPE, question)] = response

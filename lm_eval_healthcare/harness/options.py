@@ -14,6 +14,7 @@ from lm_eval_healthcare import metrics, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.metrics.settings import Compute
+from lm_eval_healthcare.relaxed_perplexity.settings import option_names as relaxed_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
 _FOR_METRICS = "metric_options"
+_RELAXED = "RelaxedPerplexityTask"
 ENVIRONMENT_PREFIX = "LM_EVAL_HEALTHCARE_"
 PROMPTS = ("harness", "pack")
 REASONING = ("auto", "on", "off")
@@ -103,7 +105,7 @@ class Options:
         values: dict[str, Any] = {_FOR_METRICS: {}}
         own = {option.name for option in fields(cls)}
         for name in option_names():
-            value = _given(name, metadata)
+            value = given_option(name, metadata)
             if value is not None:
                 (values if name in own else values[_FOR_METRICS])[name] = (
                     value if name in own else _anywhere(name, value)
@@ -150,13 +152,17 @@ def task_options(facts: TaskFacts, metadata: Mapping[str, Any] | None) -> dict[s
         OptionError: If a value is not allowed.
     """
     try:
-        return {name: option.choose(_given(name, metadata)) for name, option in facts.options.items()}
+        return {name: option.choose(given_option(name, metadata)) for name, option in facts.options.items()}
     except ValueError as error:
         raise OptionError(f"{facts.name}: {error}") from error
 
 
-def _given(name: str, metadata: Mapping[str, Any] | None) -> str | None:
-    """An option's value from `--metadata` or the environment, as text."""
+def given_option(name: str, metadata: Mapping[str, Any] | None) -> str | None:
+    """Return an option's value from `--metadata` or the environment, as text; None if neither has it.
+
+    Raises:
+        OptionError: If the value is blank.
+    """
     value = (metadata or {}).get(name)
     if value is None:
         value = os.environ.get(ENVIRONMENT_PREFIX + name.upper()) or None
@@ -195,21 +201,27 @@ def option_names() -> list[str]:
 def all_option_names() -> tuple[str, ...]:
     """Return the names of all options: those that every task has, and those of single tasks."""
     tasks = (facts_from_config(entry.config) for entry in catalogue(tasks_path()) if entry.kind == "task")
-    return tuple(dict.fromkeys([*option_names(), *(name for facts in tasks for name in facts.options)]))
+    own = (name for facts in tasks for name in facts.options)
+    return tuple(dict.fromkeys([*option_names(), *own, *relaxed_options()]))
 
 
 def options_of_others(given: Iterable[str], tasks: Iterable[str]) -> list[str]:
     """Return one message for each option that only tasks have which are not run, so that it changes nothing."""
     owners: dict[str, set[str]] = defaultdict(set)
+    known: set[str] = set()
     for entry in catalogue(tasks_path()):
         if entry.kind == "task":
+            known.add(entry.name)
             for option in facts_from_config(entry.config).options:
                 owners[option].add(entry.name)
+            if str(entry.config.get("class")).endswith(_RELAXED):
+                for option in relaxed_options():
+                    owners[option].add(entry.name)
     run = set(tasks)
     return [
         f"option '{name}' changes nothing here: it belongs to {', '.join(sorted(owners[name])[:3])}, which are not run"
         for name in given
-        if name in owners and not owners[name] & run
+        if name in owners and not owners[name] & run and run <= known  # a user's own task may have any option
     ]
 
 

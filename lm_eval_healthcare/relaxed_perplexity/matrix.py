@@ -21,12 +21,14 @@ class Target:
         bytes: Its bytes in UTF-8.
         log_p: float64, one for each prefix: log P(target | question, prefix) in nats; minus infinity for zero.
         reason: Why there are no scores, such as `target_too_long`; `log_p` is then empty.
+        group: The list that the target belongs to, such as `must_have`; blank where there is one list only.
     """
 
     length: int
     bytes: int
     log_p: np.ndarray
     reason: str | None = None
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Matrix:
                     "bytes": target.bytes,
                     "log_p": [_plain(value) for value in target.log_p],
                     **({"reason": target.reason} if target.reason else {}),
+                    **({"group": target.group} if target.group else {}),
                 }
                 for target in self.targets
             ],
@@ -147,7 +150,7 @@ def _target(item: Mapping[str, Any], prefixes: int) -> Target:
     reason = item.get("reason")
     if len(log_p) != (0 if reason else prefixes):
         raise ValueError(f"{len(log_p)} scores of a target for {prefixes} prefixes")
-    return Target(int(item["tokens"]), int(item["bytes"]), log_p, reason)
+    return Target(int(item["tokens"]), int(item["bytes"]), log_p, reason, str(item.get("group") or ""))
 
 
 def _plain(value: float) -> float | None:

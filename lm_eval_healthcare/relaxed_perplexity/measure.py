@@ -9,11 +9,15 @@ import numpy as np
 
 from lm_eval_healthcare.relaxed_perplexity.engines.base import Job
 from lm_eval_healthcare.relaxed_perplexity.matrix import Matrix, Target
-from lm_eval_healthcare.relaxed_perplexity.prefixes import Tokens, choose
+from lm_eval_healthcare.relaxed_perplexity.prefixes import Prefix, Sample, Tokens, UnknownPrefixError, choose
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.relaxed_perplexity.engines.base import Engine, Question
     from lm_eval_healthcare.relaxed_perplexity.settings import Settings
+
+
+NAN_LOGLIKELIHOOD = "nan_loglikelihood"
+"""Why a target has no scores: the model gave no number for one of its branches, or for a prefix."""
 
 
 def measure(
@@ -35,26 +39,37 @@ def measure(
     """
     sampled = engine.sample(questions, settings)
     jobs = [
-        Job(question, samples, choose(samples, settings)) for question, samples in zip(questions, sampled, strict=True)
+        Job(question, samples, _chosen(samples, settings)) for question, samples in zip(questions, sampled, strict=True)
     ]
     found = engine.score(jobs)
-    matrices = []
-    for job, log_p, sizes in zip(jobs, found, target_bytes, strict=True):
-        if log_p.shape != (len(job.question.targets), len(job.prefixes)) or np.isnan(log_p).any():
-            raise RuntimeError(f"engine {engine.name} left scores out: shape {log_p.shape}")
-        matrices.append(
-            Matrix(
-                prefixes=tuple(job.prefixes),
-                targets=tuple(
-                    Target(len(tokens), size, row)
-                    for tokens, size, row in zip(job.question.targets, sizes, log_p, strict=True)
-                ),
-                lengths=tuple(len(sample.tokens) for sample in job.samples),
-                log_p_samples=tuple(float(sample.log_p[-1]) for sample in job.samples),
-                seed=job.question.seed,
-                question_tokens=len(job.question.tokens),
-                engine=engine.name,
-                texts=tuple(decode(sample.tokens) for sample in job.samples) if decode else (),
-            )
+    return [
+        Matrix(
+            prefixes=tuple(job.prefixes),
+            targets=_targets(job, log_p, sizes, engine.name),
+            lengths=tuple(len(sample.tokens) for sample in job.samples),
+            log_p_samples=tuple(float(sample.log_p[-1]) for sample in job.samples),
+            seed=job.question.seed,
+            question_tokens=len(job.question.tokens),
+            engine=engine.name,
+            texts=tuple(decode(sample.tokens) for sample in job.samples) if decode else (),
         )
-    return matrices
+        for job, log_p, sizes in zip(jobs, found, target_bytes, strict=True)
+    ]
+
+
+def _chosen(samples: Sequence[Sample], settings: Settings) -> list[Prefix]:
+    try:
+        return choose(samples, settings)
+    except UnknownPrefixError:
+        return []  # the document has no scores, the others do
+
+
+def _targets(job: Job, log_p: np.ndarray, sizes: Sequence[int], engine: str) -> tuple[Target, ...]:
+    if log_p.shape != (len(job.question.targets), len(job.prefixes)):
+        raise RuntimeError(f"engine {engine}: scores of shape {log_p.shape} for {len(job.prefixes)} prefixes")
+    targets = []
+    for tokens, size, row in zip(job.question.targets, sizes, log_p, strict=True):
+        unknown = not job.prefixes or bool(np.isnan(row).any())
+        kept = np.empty(0) if unknown else np.asarray(row, dtype=np.float64)
+        targets.append(Target(len(tokens), size, kept, NAN_LOGLIKELIHOOD if unknown else None))
+    return tuple(targets)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 Tokens = tuple[int, ...]
 
 
+class UnknownPrefixError(ValueError):
+    """The model did not say how likely a prefix is."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """One sampled completion of a question.
@@ -67,6 +71,9 @@ def choose(samples: Sequence[Sample], settings: Settings) -> list[Prefix]:
     Args:
         samples: The completions of one question.
         settings: Which positions, how many prefixes, and by which log-probability they are ranked.
+
+    Raises:
+        UnknownPrefixError: If the log-probability of a prefix is NaN.
     """
     chosen = [Prefix(0, 0, 0.0, len(samples))]
     for position in settings.positions[1:]:
@@ -80,7 +87,7 @@ def choose(samples: Sequence[Sample], settings: Settings) -> list[Prefix]:
             of_prefix = float(samples[places[0]].log_p[position])
             rank = of_prefix if settings.order == "prefix" else float(samples[best].log_p[-1])
             if math.isnan(rank) or math.isnan(of_prefix):
-                raise ValueError(f"an engine left log P of a prefix of {position} tokens unknown")
+                raise UnknownPrefixError(f"log P of a prefix of {position} tokens is not known")
             ranked.append((-rank, places[0], Prefix(position, places[0], of_prefix, len(places))))
         ranked.sort(key=lambda item: item[:2])
         chosen += [prefix for _, _, prefix in ranked[: settings.keep]]

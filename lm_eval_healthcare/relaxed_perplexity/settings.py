@@ -25,6 +25,20 @@ HELP = {
 }
 """What each setting means; as an option of a run its name begins with `relaxed_`."""
 
+HOW = {
+    "engine": "`auto` (default), `generic`, `transformers` or `vllm`: how the model is asked; the numbers are the same",
+    "memory": "GiB that the transformers engine may use beside the model (default: a share of what is free)",
+    "delimiter": "what stands before each target: a `space` (default) or `none`",
+    "chat_template": "`on` (default): as the run's other tasks; `off`: none, even under --apply_chat_template",
+    "readings": "`default`, `all`, or names joined by `+`: what is reported; the stored matrix has the others",
+}
+"""Options of a run that are no settings of the measurement; their names begin with `relaxed_` too."""
+
+
+def option_names() -> tuple[str, ...]:
+    """Return the names of all options of Relaxed Perplexity."""
+    return tuple(PREFIX + name for name in (*HELP, *HOW))
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -125,7 +125,7 @@ def _scan(folder: Path, runs: dict[tuple[str, str], RunFiles], found: Found) -> 
         found.answers.append(folder)
         return
     before = len(runs), len(found.answers)
-    for file in _files(folder, found):
+    for file in files_below(folder, (".json", ".jsonl"), found.faults):
         if file.name == ANSWERS_FILE and _is_answers(file):
             found.answers.append(file.parent)
         elif (samples := parse_samples_name(file.name)) is not None:
@@ -138,12 +138,18 @@ def _scan(folder: Path, runs: dict[tuple[str, str], RunFiles], found: Found) -> 
         found.answers.append(folder)  # whoever reads them says what is wrong with them
 
 
-def _files(folder: Path, found: Found) -> Iterator[Path]:
-    """Yield every file below a folder in order; links are followed once, those of tools are not entered."""
+def files_below(folder: Path, endings: tuple[str, ...], faults: list[str]) -> Iterator[Path]:
+    """Yield every file below a folder in order; links are followed once, folders of tools are not entered.
+
+    Args:
+        folder: The folder.
+        endings: How the names of the wanted files end.
+        faults: Takes the folders that cannot be looked into.
+    """
     seen: set[str] = set()
 
     def tell(error: OSError) -> None:
-        found.faults.append(f"{printable(error.filename)}: cannot be looked into ({error.strerror})")
+        faults.append(f"{printable(error.filename)}: cannot be looked into ({error.strerror})")
 
     for base, folders, files in os.walk(folder, onerror=tell, followlinks=True):
         real = os.path.realpath(base)
@@ -153,7 +159,7 @@ def _files(folder: Path, found: Found) -> Iterator[Path]:
         seen.add(real)
         folders[:] = sorted(name for name in folders if not _NOT_ENTERED.fullmatch(name))
         for name in sorted(files):
-            if name.endswith((".json", ".jsonl")) and os.path.isfile(os.path.join(base, name)):  # no pipe, no device
+            if name.endswith(endings) and os.path.isfile(os.path.join(base, name)):  # no pipe, no device
                 yield Path(base, name)
 
 

@@ -76,5 +76,5 @@ class Engine(ABC):
     def score(self, jobs: Sequence[Job]) -> list[np.ndarray]:
         """Return log P(target | question, prefix) of each job, float64 of shape (targets, prefixes), in nats.
 
-        Minus infinity stands for a probability of zero; there is no NaN.
+        Minus infinity stands for a probability of zero, NaN for a value that the model did not give.
         """

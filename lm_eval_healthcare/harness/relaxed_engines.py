@@ -1,0 +1,275 @@
+"""Which engine of Relaxed Perplexity a model of the harness gets, and what each needs of the harness."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import CacheHook, TemplateLM
+
+from lm_eval_healthcare.harness.likelihood import computed
+from lm_eval_healthcare.harness.options import OptionError
+from lm_eval_healthcare.relaxed_perplexity.engines.generic import GenericEngine
+
+if TYPE_CHECKING:
+    from lm_eval_healthcare.relaxed_perplexity.engines.base import Engine, Question
+    from lm_eval_healthcare.relaxed_perplexity.prefixes import Tokens
+    from lm_eval_healthcare.relaxed_perplexity.settings import Settings
+
+AUTO, GENERIC, TRANSFORMERS, VLLM = "auto", "generic", "transformers", "vllm"
+ENGINES = (AUTO, GENERIC, TRANSFORMERS, VLLM)
+_ANCHORS = (".", "a", "\n", ":")
+_PIECE = re.compile(r"\s*\S+|\s+")
+# Back ends that hand `seed` in the generation arguments on to what samples; without it they sample the same text again.
+_TAKE_SEEDS = {"TemplateAPI", "VLLM", "SGLangLM"}
+
+
+class Codec:
+    """Turns texts into the tokens of a model and back; models that show no tokens are asked in words.
+
+    Attributes:
+        unit: `tokens`, or `words` where the model shows none.
+    """
+
+    def __init__(self, lm: Any) -> None:
+        """Look at what the model has.
+
+        Raises:
+            OptionError: If it is a server's model whose tokenizer is not known.
+        """
+        self._lm = lm
+        own = callable(getattr(lm, "tok_encode", None)) and _decoder(lm) is not None
+        if isinstance(lm, TemplateLM) and not own:
+            raise OptionError(
+                "Relaxed Perplexity counts in tokens, and the tokenizer of this model is not known; name it with "
+                "--model_args tokenizer=..., and leave tokenizer_backend at its default"
+            )
+        self.unit = "tokens" if own else "words"
+        self._pieces: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def prompt(self, text: str) -> list[int]:
+        """Return the tokens of a prompt, special ones included where the model has them."""
+        return list(self._lm.tok_encode(text)) if self.unit == "tokens" else self._words(text)
+
+    def after(self, text: str) -> list[int]:
+        """Return the tokens of a text that stands after another one, as the model would write it."""
+        if self.unit == "words":
+            return self._words(text)
+        for anchor in _ANCHORS:
+            before, whole = self._plain(anchor), self._plain(anchor + text)
+            if before and whole[: len(before)] == before:
+                return whole[len(before) :]
+        return self._plain(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens."""
+        if self.unit == "words":
+            return "".join(self._texts[token] for token in tokens)
+        decoder = _decoder(self._lm)
+        assert decoder is not None
+        return str(decoder(list(tokens)))
+
+    def _plain(self, text: str) -> list[int]:
+        return list(self._lm.tok_encode(text, add_special_tokens=False)) if text else []
+
+    def _words(self, text: str) -> list[int]:
+        ids = []
+        for piece in _PIECE.findall(text):
+            if piece not in self._pieces:
+                self._pieces[piece] = len(self._texts)
+                self._texts.append(piece)
+            ids.append(self._pieces[piece])
+        return ids
+
+
+def _decoder(lm: Any) -> Callable[[list[int]], str] | None:
+    for owner in (getattr(lm, "tokenizer", None), lm):
+        for name in ("decode", "tok_decode"):
+            if callable(getattr(owner, name, None)):
+                return getattr(owner, name)
+    return None
+
+
+def engine_for(lm: Any, codec: Codec, chosen: str, memory: float | None) -> Engine:
+    """Return the engine for a model: the fastest that fits, or the one that was chosen.
+
+    Args:
+        lm: A model of the harness.
+        codec: The model's tokens.
+        chosen: One of `ENGINES`.
+        memory: GiB that the transformers engine may use beside the model; None: a share of what is free.
+
+    Raises:
+        OptionError: If the chosen engine does not fit the model.
+    """
+    fits = VLLM if _is_vllm(lm) else TRANSFORMERS if _is_transformers(lm) else GENERIC
+    if chosen not in (AUTO, GENERIC, fits):
+        raise OptionError(f"relaxed_engine={chosen}: this model is {type(lm).__name__}; use auto, {fits} or {GENERIC}")
+    name = fits if chosen == AUTO else chosen
+    if name == VLLM:
+        return _vllm_engine(lm)
+    if name == TRANSFORMERS:
+        return _transformers_engine(lm, memory)
+    together = getattr(lm, "world_size", 1) > 1  # the ranks' calls must be the same in number
+    return GenericEngine(_generator(lm, codec), _scorer(lm, codec), group=sys.maxsize if together else 8)
+
+
+# transformers
+
+
+def _is_transformers(lm: Any) -> bool:
+    """Say whether it is the harness's own transformers back end, asked in its own way, one whole model a process."""
+    kinds = {kind.__name__: kind for kind in type(lm).__mro__}
+    base = kinds.get("HFLM")
+    if base is None or getattr(lm, "backend", None) != "causal" or type(lm)._model_call is not base._model_call:
+        return False
+    return not str(getattr(getattr(lm, "accelerator", None), "distributed_type", "")).endswith("FSDP")
+
+
+def _transformers_engine(lm: Any, memory: float | None) -> Engine:
+    from lm_eval_healthcare.relaxed_perplexity.engines.transformers_engine import TransformersEngine
+
+    size = lm.batch_size if isinstance(lm.batch_size, int) else 1
+    return TransformersEngine(
+        lm.model,
+        end_tokens=_end_tokens(lm, getattr(lm.model, "generation_config", None)),
+        pad_token=int(lm.tokenizer.pad_token_id or 0),
+        group=max(1, size),
+        memory=memory,
+        autocast=getattr(lm, "mixed_precision_dtype", None),
+    )
+
+
+def _end_tokens(lm: Any, generation_config: Any) -> set[int]:
+    """The tokens that end a text: the tokenizer's, and those that the model's folder names."""
+    found: set[int] = set()
+    for value in (
+        getattr(lm, "eot_token_id", None),
+        getattr(getattr(lm, "tokenizer", None), "eos_token_id", None),
+        getattr(generation_config, "eos_token_id", None),
+    ):
+        found.update(
+            int(token) for token in (value if isinstance(value, list | tuple) else [value]) if token is not None
+        )
+    return found
+
+
+# vLLM
+
+
+def _is_vllm(lm: Any) -> bool:
+    return any(kind.__name__ == "VLLM" for kind in type(lm).__mro__) and getattr(lm, "data_parallel_size", 1) == 1
+
+
+def _vllm_engine(lm: Any) -> Engine:
+    from lm_eval_healthcare.relaxed_perplexity.engines.vllm_engine import VLLMEngine
+
+    generation = None
+    with contextlib.suppress(Exception):  # a folder without one
+        generation = lm.model.llm_engine.model_config.try_get_generation_config()
+    config = type("GenerationConfig", (), dict(generation or {}))
+    return VLLMEngine(
+        lm.model,
+        max_model_len=int(lm.model.llm_engine.model_config.max_model_len),
+        end_tokens=_end_tokens(lm, config),
+        lora_request=lm.lora_request,
+    )
+
+
+# Any other model
+
+
+def _generator(lm: Any, codec: Codec) -> Callable[[Sequence[Question], Settings], list[list[Tokens]]]:
+    takes_seeds = any(kind.__name__ in _TAKE_SEEDS for kind in type(lm).__mro__)
+
+    def generate(questions: Sequence[Question], settings: Settings) -> list[list[Tokens]]:
+        if settings.end != "stop":
+            raise OptionError(
+                f"relaxed_end={settings.end}: the generic engine cannot keep a model from ending its text; use "
+                "relaxed_end=stop, or a model that the transformers or vLLM engine takes"
+            )
+        # A model that takes no seed draws from one stream: asked question by question, order does not matter.
+        parts = [questions] if takes_seeds else [[question] for question in questions]
+        texts: list[str] = []
+        for part in parts:
+            asked = [
+                _instance("generate_until", (codec.decode(question.tokens), _arguments(settings, number, takes_seeds)))
+                for question in part
+                for number in range(settings.samples)
+            ]
+            with _uncached(lm), _seeded(part[0].seed):
+                texts += _call(lm.generate_until, asked)
+        tokens = [tuple(codec.after(str(text))) for text in texts]
+        return [tokens[start : start + settings.samples] for start in range(0, len(tokens), settings.samples)]
+
+    return generate
+
+
+def _arguments(settings: Settings, number: int, takes_seeds: bool) -> dict[str, Any]:
+    return {
+        "until": [],
+        "max_gen_toks": settings.length,
+        "do_sample": True,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        **({"seed": settings.seed + number} if takes_seeds else {}),
+    }
+
+
+def _scorer(lm: Any, codec: Codec) -> Callable[[Sequence[tuple[Tokens, Tokens]]], list[float]]:
+    def by_tokens(pairs: Sequence[tuple[Tokens, Tokens]]) -> list[float]:
+        order = sorted(range(len(pairs)), key=lambda place: -sum(map(len, pairs[place])))
+        windows = [(place, (list(pairs[place][0]), list(pairs[place][1]))) for place in order]
+        found = [float("nan")] * len(pairs)
+        with _uncached(lm):
+            for batch, values in computed(lm, windows):
+                for (place, _), value in zip(batch, values, strict=False):  # padding is left over
+                    found[place] = float(value[0])
+        return found
+
+    def by_text(pairs: Sequence[tuple[Tokens, Tokens]]) -> list[float]:
+        asked = [_instance("loglikelihood", (codec.decode(before), codec.decode(text))) for before, text in pairs]
+        with _uncached(lm):
+            values = _call(lm.loglikelihood, asked) if asked else []
+        return [float(value[0]) for value in values]
+
+    return by_tokens if codec.unit == "tokens" and isinstance(lm, TemplateLM) else by_text
+
+
+def _instance(request_type: Any, arguments: tuple[Any, ...]) -> Instance:
+    return Instance(request_type=request_type, doc={}, arguments=arguments, idx=0, metadata=(None, 0, 1))
+
+
+def _call(method: Callable[..., list[Any]], asked: list[Instance]) -> list[Any]:
+    """Ask without a progress bar of the model's own, where it has a switch for it."""
+    quiet = "disable_tqdm" in inspect.signature(method).parameters
+    return method(asked, disable_tqdm=True) if quiet else method(asked)
+
+
+@contextlib.contextmanager
+def _uncached(lm: Any) -> Iterator[None]:
+    """Keep samples and branches out of the harness's cache: whole documents are kept there instead."""
+    hook = lm.cache_hook
+    lm.cache_hook = CacheHook(None)
+    try:
+        yield
+    finally:
+        lm.cache_hook = hook
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Make a model that samples with PyTorch sample the same texts again, and leave the caller's stream as it was."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
