@@ -18,6 +18,7 @@ COMMANDS = {
     "list": "show tasks, their rows, languages, metrics, licences and sources",
     "check": "find everything that would stop a run, before any model is loaded",
     "score": "score logged samples or saved answers again, without a model",
+    "relaxed": "read Relaxed Perplexity from stored matrices in any way, without a model",
     "data": "fetch, convert, check, export and describe the benchmarks' rows",
     "path": "print the folder of the pack's task YAMLs, for --include_path",
     "enable": "let the unmodified `lm_eval` command find the pack's tasks",

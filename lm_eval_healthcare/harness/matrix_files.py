@@ -10,26 +10,36 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import logging
-import weakref
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lm_eval.loggers import EvaluationTracker
 
 from lm_eval_healthcare.relaxed_perplexity.matrix_file import About, Document, MatrixFileError, rows_of, write
 
 if TYPE_CHECKING:
-    from lm_eval_healthcare.harness.relaxed import RelaxedPerplexityTask
+    from lm_eval_healthcare.relaxed_perplexity import Matrix, Settings
 
 logger = logging.getLogger(__name__)
 
-_tasks: dict[str, weakref.ref[RelaxedPerplexityTask]] = {}
+
+class Kept(NamedTuple):
+    """What is written of one task: its documents' numbers and matrices, and how they were measured."""
+
+    matrices: Sequence[tuple[int, Matrix]]
+    settings: Settings
+    signature: str
+    chat: bool
 
 
-def keep(task: RelaxedPerplexityTask) -> None:
+_kept: dict[str, Kept] = {}
+
+
+def keep(task: str, kept: Kept) -> None:
     """Let the matrices of a task that has just been scored be written with the run's results."""
-    _tasks[task.task_name] = weakref.ref(task)
+    _kept[task] = kept  # the task itself may be gone by then
 
 
 def install() -> None:
@@ -42,35 +52,35 @@ def install() -> None:
     def save_results_aggregated(self: EvaluationTracker, results: dict, samples: dict | None = None) -> None:
         original(self, results, samples)
         for name in results.get("configs", {}):
-            task = reference() if (reference := _tasks.pop(name, None)) else None
-            if task is not None and getattr(self, "date_id", None):
-                _write(self, task)
+            kept = _kept.pop(name, None)
+            if kept is not None and self.output_path and getattr(self, "date_id", None):
+                _write(self, name, kept)
 
     save_results_aggregated.writes_matrices = True  # type: ignore[attr-defined]
     EvaluationTracker.save_results_aggregated = save_results_aggregated
 
 
-def _write(tracker: Any, task: RelaxedPerplexityTask) -> None:
+def _write(tracker: Any, task: str, kept: Kept) -> None:
     """Write the matrices of one task; what goes wrong is told and costs no score."""
     output = Path(tracker.output_path)
     about = tracker.general_config_tracker
     folder = output.parent if output.suffix == ".json" else output / str(about.model_name_sanitized)
-    path = folder / f"relaxed_{task.task_name}_{tracker.date_id}.parquet"
+    path = folder / f"relaxed_{task}_{tracker.date_id}.parquet"
     try:
         write(
             path,
-            rows_of(Document(number, matrix) for number, matrix in task.matrices),
+            rows_of(Document(number, matrix) for number, matrix in kept.matrices),
             About(
-                task=task.task_name,
+                task=task,
                 model=str(about.model_name or ""),
-                settings=task.settings,
-                signature=task.signature,
+                settings=kept.settings,
+                signature=kept.signature,
                 date=datetime.now().astimezone().isoformat(),
-                chat=task.chat,
+                chat=kept.chat,
                 lm_eval_version=importlib.metadata.version("lm_eval"),
             ),
         )
     except (MatrixFileError, OSError, ValueError) as error:
-        logger.error("the matrices of %s are not written: %s; the saved answers hold them too", task.task_name, error)
+        logger.error("the matrices of %s are not written: %s; the saved answers hold them too", task, error)
         return
-    logger.info("matrices of %s: lm-eval-healthcare relaxed %s", task.task_name, path)
+    logger.info("matrices of %s: lm-eval-healthcare relaxed %s", task, path)

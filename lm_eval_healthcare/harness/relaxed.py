@@ -23,7 +23,7 @@ from lm_eval_healthcare.scoring.documents import BLANK_REFERENCE
 from lm_eval_healthcare.scoring.relaxed import MEAN, NATS, PERPLEXITY, aggregation_of, document_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lm_eval_healthcare.scoring.relaxed import DocumentValues
 
@@ -83,6 +83,7 @@ class RelaxedPerplexityTask(HealthcareTask):
         self._largest_cut = 0
         self._prefix_tokens: set[str] = set()
         self._engines: set[str] = set()
+        self._units: set[str] = set()
         self._settings = self.relaxed.settings
         self.matrices: list[tuple[int, Matrix]] = []
 
@@ -174,6 +175,7 @@ class RelaxedPerplexityTask(HealthcareTask):
             values = document_values(matrix, groups, self._settings, self.relaxed.readings)
             if count:
                 self._note(matrix, values)
+                self._units.add(str(response.get("unit") or "tokens"))
             scores: dict[str, Any] = {}
             for group in self.groups:
                 found = values.get(group)
@@ -208,11 +210,11 @@ class RelaxedPerplexityTask(HealthcareTask):
             for instance in self._instances or []
         ]
         matrices = [(number, Matrix.from_response({**response, "texts": ()})) for number, response in responses]
-        ranks = gather((self._largest_cut, self._prefix_tokens, self._engines, matrices), self.world_size)
-        self._largest_cut = max(cut for cut, *_ in ranks)
-        self._prefix_tokens = set().union(*(tokens for _, tokens, _, _ in ranks))
-        self._engines = set().union(*(engines for _, _, engines, _ in ranks))
-        self.matrices = sorted((item for *_, found in ranks for item in found), key=lambda item: item[0])
+        own = (self._largest_cut, self._prefix_tokens, self._engines, self._units, matrices)
+        cuts, tokens, engines, units, found = zip(*gather(own, self.world_size), strict=True)
+        self._largest_cut = max(cuts)
+        self._prefix_tokens, self._engines, self._units = (set().union(*sets) for sets in (tokens, engines, units))
+        self.matrices = sorted((item for part in found for item in part), key=lambda item: item[0])
         if self._largest_cut and not self.rank:
             logger.warning(
                 "%s: %d of %d prompts are too long for the model beside completions of %d tokens and the longest "
@@ -220,24 +222,21 @@ class RelaxedPerplexityTask(HealthcareTask):
                 self.task_name, self.reasons[CONTEXT_CUT], len(self.matrices), self._settings.length,
                 self._largest_cut,
             )  # fmt: skip
-        matrix_files.keep(self)
+        if not self.rank:
+            kept = matrix_files.Kept(self.matrices, self._settings, self.signature, self.chat)
+            matrix_files.keep(self.task_name, kept)
 
     # What the results file says
 
     @property
-    def settings(self) -> Settings:
-        """The settings that the scores were measured with."""
-        return self._settings
-
-    @property
     def signature(self) -> str:
         """What must be equal for two scores to be comparable, the model aside."""
-        prefix = "+".join(sorted(self._prefix_tokens)) or "none"
+        prefix = _joined(self._prefix_tokens)
         delimiter = "space" if self.relaxed.delimiter else "none"
         chat = "on" if self.chat else "off"
         return (
             f"impl:lm_eval_healthcare|{self._settings.signature}|delimiter:{delimiter}|chat:{chat}|prefix:{prefix}|"
-            f"sampler:{'+'.join(sorted(self._engines)) or 'none'}|log:nats"
+            f"unit:{_joined(self._units)}|sampler:{_joined(self._engines)}|log:nats"
         )
 
     def _signatures(self) -> dict[str, str]:
@@ -267,6 +266,10 @@ _AGGREGATED = {
     MEAN: "aggregation:mean over documents",
     "scored_median": "aggregation:median over documents",
 }
+
+
+def _joined(names: Iterable[str]) -> str:
+    return "+".join(sorted(names)) or "none"
 
 
 def _nothing(reading: str) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.instance import Instance
@@ -127,7 +127,8 @@ def _is_transformers(lm: Any) -> bool:
     """Say whether it is the harness's own transformers back end, asked in its own way, one whole model a process."""
     kinds = {kind.__name__: kind for kind in type(lm).__mro__}
     base = kinds.get("HFLM")
-    if base is None or getattr(lm, "backend", None) != "causal" or type(lm)._model_call is not base._model_call:
+    own_call = [getattr(kind, "_model_call", None) for kind in (type(lm), base)]
+    if base is None or getattr(lm, "backend", None) != "causal" or own_call[0] is not own_call[1]:
         return False
     return not str(getattr(getattr(lm, "accelerator", None), "distributed_type", "")).endswith("FSDP")
 
@@ -165,6 +166,21 @@ def _end_tokens(lm: Any, generation_config: Any) -> set[int]:
 
 def _is_vllm(lm: Any) -> bool:
     return any(kind.__name__ == "VLLM" for kind in type(lm).__mro__) and getattr(lm, "data_parallel_size", 1) == 1
+
+
+def engine_arguments(model: Any, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a run's model arguments with what lets the vLLM engine read prefixes from vLLM's cache.
+
+    vLLM takes logits processors only when it starts; without this one the branches are computed in full.
+
+    Args:
+        model: The harness's name of the back end.
+        arguments: The model's arguments as the user gave them.
+    """
+    from lm_eval_healthcare.relaxed_perplexity.engines.vllm_forced import with_forced_tokens
+
+    given = dict(arguments or {})
+    return with_forced_tokens(given) if model == "vllm" and int(given.get("data_parallel_size", 1)) == 1 else given
 
 
 def _vllm_engine(lm: Any) -> Engine:

@@ -146,7 +146,7 @@ def _computed(lm: Any, documents: list[tuple[str, Arguments]], options: dict[str
         for start in range(0, max(len(plans), 1), size):
             part = plans[start : start + size]
             for (key, _), response in zip(part, _measured(engine, part, settings, decode), strict=True):
-                told = {**response, "settings": settings.as_dict()}
+                told = {**response, "settings": settings.as_dict(), "unit": codec.unit}
                 yield key, json.dumps(told, ensure_ascii=False, separators=(",", ":"))
             bar.update(len(part))
 

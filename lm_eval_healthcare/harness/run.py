@@ -43,6 +43,8 @@ from lm_eval_healthcare.harness.options import (
     unknown_options,
     unknown_variables,
 )
+from lm_eval_healthcare.harness.relaxed import RelaxedPerplexityTask
+from lm_eval_healthcare.harness.relaxed_engines import engine_arguments
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
@@ -109,6 +111,8 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
         _check_selection(config, loaded)
         if config.samples:  # the harness numbers selected rows in their own order, and labels them in the given one
             args.samples = json.dumps({task: sorted(set(rows)) for task, rows in config.samples.items()})
+        if any(isinstance(task, RelaxedPerplexityTask) for task in loaded.values()):
+            args.model_args = engine_arguments(config.model, config.model_args)
         if config.output_path:
             refuse_unwritable(Path(config.output_path))
     except ValueError as error:  # no model is loaded yet: the message alone is what a user needs

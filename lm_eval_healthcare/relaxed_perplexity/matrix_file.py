@@ -12,10 +12,10 @@ import itertools
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.relaxed_perplexity.matrix import Matrix, Target
 from lm_eval_healthcare.relaxed_perplexity.prefixes import Prefix
 from lm_eval_healthcare.relaxed_perplexity.settings import Settings
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FORMAT = "lm_eval_healthcare relaxed perplexity"
 VERSION = 1
@@ -42,6 +39,7 @@ _COLUMNS = {
     "count": "list<int32>", "log_p_prefix": "list<double>", "log_p": "list<double>", "reason": "string",
 }  # fmt: skip
 """The columns and their types; lists hold one entry a sample or a prefix."""
+_OF_PREFIX = ("position", "sample", "count")
 
 
 class MatrixFileError(UserError, ValueError):
@@ -227,7 +225,7 @@ def read(path: Path) -> MatrixFile:
 
     if not path.is_file():
         raise MatrixFileError(
-            f"{path}: {'a folder, not' if path.is_dir() else 'there is no'} file; a file of matrices ends in {SUFFIX}"
+            f"{path}: {'a folder' if path.is_dir() else 'no such file'}; give a file of matrices, which ends in {SUFFIX}"
         )
     with _told(path), pq.ParquetFile(path) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
@@ -256,11 +254,8 @@ def is_matrix_file(path: Path) -> bool:
 def _schema() -> Any:
     import pyarrow as pa
 
-    kinds: dict[str, Callable[[], pa.DataType]] = {
-        "int64": pa.int64, "int32": pa.int32, "string": pa.string,
-        "list<int32>": lambda: pa.list_(pa.int32()), "list<double>": lambda: pa.list_(pa.float64()),
-    }  # fmt: skip
-    return pa.schema([(name, kinds[kind]()) for name, kind in _COLUMNS.items()])
+    kinds: dict[str, Any] = {"list<int32>": pa.list_(pa.int32()), "list<double>": pa.list_(pa.float64())}
+    return pa.schema([(name, kinds.get(kind) or pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()])
 
 
 def _is_alike(found: Any, wanted: Any, name: str) -> bool:
@@ -320,9 +315,6 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
     return columns
-
-
-_OF_PREFIX = ("position", "sample", "count")
 
 
 def _rows(batch: Any) -> Iterator[Row]:

@@ -43,6 +43,7 @@ SETTINGS = "settings"
 """The key, in a response, of how it was measured."""
 RELAXED = "relaxed_perplexity"
 """The key of the settings in a task's section of a results file."""
+_MARK = "stride"
 _PEEKED = 20
 
 
@@ -105,7 +106,7 @@ class Responses(Source):
         """Return what is equal for matrices of the same measurement."""
         count, highest, chosen = 0, -1, None
         for path, row, response in self._rows():
-            count += 1
+            count += bool(response["targets"])
             if (seed := int(response.get("seed") or 0)) > highest:
                 highest, chosen = seed, (path, row, response)
         return _fingerprint(count, _document(*chosen) if chosen else None)
@@ -246,9 +247,8 @@ def _first_response(path: Path) -> dict[str, Any] | None:
 
 def _settings(path: Path, response: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
     section = metadata.get(SECTION) if isinstance(metadata.get(SECTION), dict) else {}
-    own = (section or {}).get(RELAXED)
-    for found in (response.get(SETTINGS), own.get(SETTINGS) if isinstance(own, dict) else None):
-        if isinstance(found, dict):
+    for found in (response.get(SETTINGS), (section or {}).get(RELAXED)):
+        if isinstance(found, dict) and _MARK in found:
             return Settings.from_dict(found)
     options = {name: value for name, value in metadata.items() if str(name).startswith(PREFIX)}
     if not options:

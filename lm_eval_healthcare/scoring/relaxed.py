@@ -1,10 +1,10 @@
 r"""From the matrices of Relaxed Perplexity to values of documents, and from those to one number a reading.
 
-A document has one or several targets in each list of targets (`answer`, `must_have`, ...). For target t let $S_t$ be the
-sum over positions of log P and $N_t$ the normaliser, so that its own log Relaxed Perplexity is $-S_t/N_t$.
+A document has one or several targets in each list of targets (`answer`, `must_have`, ...). For target t let $S_t$ be
+the sum over positions of log P and $N_t$ the normaliser, so that its own log Relaxed Perplexity is $-S_t/N_t$.
 
-* Ratios (`log_relaxed_perplexity`, `relaxed_nats_per_byte`): a document adds the pair $(\sum_t S_t, \sum_t N_t)$ over its
-  targets in the list; the corpus is minus the ratio of the sums over documents, as in `scoring.perplexity`, and
+* Ratios (`log_relaxed_perplexity`, `relaxed_nats_per_byte`): a document adds the pair $(\sum_t S_t, \sum_t N_t)$ over
+  its targets in the list; the corpus is minus the ratio of the sums over documents, as in `scoring.perplexity`, and
   `relaxed_perplexity` is e to that power.
 * Means (`relaxed_cross_entropy_*`): a document's value is the mean over its targets in the list, the corpus is the mean
   over documents.
@@ -161,15 +161,22 @@ def document_values(
     return found
 
 
+def name_parts(reading: str) -> tuple[str, str, str]:
+    """Return the parts of a reading's name: quantity, combination of prefixes, and `_median` or nothing."""
+    name = reading.removesuffix(_OF_MEDIAN)
+    combination = next((end for end in estimator.COMBINATIONS if end and name.endswith(end)), "")
+    return name.removesuffix(combination), combination, reading[len(name) :]
+
+
 def combined(reading: str, combination: str) -> str:
     """Return the name of a reading in which the prefixes of a position are combined in another way.
 
     Args:
-        reading: The name of a reading of the published combination; one that names its own is returned as it is.
+        reading: The name of a reading; one that names a combination itself is returned as it is.
         combination: A key of `estimator.COMBINATIONS`.
     """
-    name = reading.removesuffix(_OF_MEDIAN) + combination + reading[len(reading.removesuffix(_OF_MEDIAN)) :]
-    return name if name in READINGS else reading
+    quantity, own, median = name_parts(reading)
+    return quantity + (own or combination) + median
 
 
 def thinned_settings(
@@ -194,8 +201,12 @@ def thinned_settings(
         raise ValueError(f"length {length}: prefixes were chosen by the whole completions of {settings.length} tokens")
     if keep is not None and settings.keep is not None and keep > settings.keep:
         raise ValueError(f"keep {keep}: {settings.keep} prefixes of a position were scored, so expected at most that")
-    wanted = {"stride": stride, "length": length, "keep": keep}
-    return replace(settings, **{name: value for name, value in wanted.items() if value is not None})
+    return replace(
+        settings,
+        stride=settings.stride if stride is None else stride,
+        length=settings.length if length is None else length,
+        keep=settings.keep if keep is None else keep,
+    )
 
 
 def _reader(matrix: Matrix, settings: Settings, readings: Sequence[str]) -> Callable[[int], dict[str, float]]:

@@ -231,6 +231,8 @@ def unexpected(path: Path, error: Exception) -> str:
 def _task(run: RunFiles, task: str, path: Path, wishes: Wishes, known: KnownTasks) -> SavedTask:
     config, metadata = task_config(run.content, task), task_metadata(run.content, task)
     if not known.has_texts(task, metadata, list(metrics.AVAILABLE)):
+        if "relaxed_perplexity" in (metadata.get(SECTION) or {}):
+            raise NoText("its readings are computed again by `lm-eval-healthcare relaxed`")
         raise NoText("its answers are choices or classes, which text metrics do not score")
     facts = known.facts(task, metadata)
     first = look_into(path, config.get("output_type"), _column(config))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,3 +106,38 @@ def log_probability(lm: Any) -> Callable[[list[int], list[int]], float]:
         return float(chosen.gather(1, torch.tensor(tokens)[:, None]).sum())
 
     return value
+
+
+class BigramModel(CharacterModel):
+    """One token a character, the probability of each depends on the one before it; writes down texts as it is told.
+
+    Attributes:
+        asked: The arguments of every generation request.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        table: dict[str, float] | None = None,
+        other: float = 0.5,
+        max_length: int = 10_000,
+        adds_bos: bool = False,
+    ) -> None:
+        super().__init__(max_length=max_length, adds_bos=adds_bos)
+        self.texts, self.table, self.other = list(texts), table or {}, other
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
+        start = len(self.asked)
+        self.asked += [request.args for request in requests]
+        return [self.texts[(start + place) % len(self.texts)] for place in range(len(requests))]
+
+    def _loglikelihood_tokens(self, requests: Sequence[Any], **kwargs: Any) -> list[tuple[float, bool]]:
+        super()._loglikelihood_tokens(requests, **kwargs)
+        return [(self.log_p(self.decode(before), self.decode(tokens)), False) for _, before, tokens in requests]
+
+    def log_p(self, before: str, text: str) -> float:
+        """The log-probability of `text` after `before`, one factor a character."""
+        pairs = zip(before[-1:] + text[:-1], text, strict=True)
+        values = [self.table.get(first + second, self.other) for first, second in pairs]
+        return sum(math.log(value) if value > 0 else (-math.inf if value == 0 else math.nan) for value in values)
