@@ -99,17 +99,17 @@ def execute(args: argparse.Namespace) -> int:
     from lm_eval_healthcare.report import relaxed_figure
     from lm_eval_healthcare.results.relaxed_matrices import find
 
+    readings = chosen_readings(args.reading, COMBINE[args.combine or "sum"])
     paths = [*args.paths, *args.reduce]
     if not paths:
         raise UserError("relaxed: no PATH given; give a .parquet file of matrices, or a folder of results")
-    readings = chosen_readings(args.reading, COMBINE[args.combine or "sum"])
     if args.figure:
         relaxed_figure.check(args.figure)
     found = find(paths)
     for fault in found.faults:
         print(fault, file=sys.stderr)
     if found.repeated:
-        print(f"{found.repeated} sources hold the numbers of others, and are left out", file=sys.stderr)
+        print(f"shown once: numbers that lie there more than once ({found.repeated} more times)", file=sys.stderr)
     thinned = [(source, _thinned_settings(source, args)) for source in found.sources]  # before anything is computed
     done, broken = [], 0
     for source, settings in thinned:
@@ -143,6 +143,7 @@ def chosen_readings(given: list[str], combination: str) -> list[str]:
     Raises:
         UserError: If there is no such reading.
     """
+    from lm_eval_healthcare.relaxed_perplexity.estimator import QUANTITIES
     from lm_eval_healthcare.scoring.relaxed import DEFAULT_READINGS, READINGS, combined
 
     sets = {"default": list(DEFAULT_READINGS), "all": list(READINGS)}
@@ -157,7 +158,10 @@ def chosen_readings(given: list[str], combination: str) -> list[str]:
                 close = difflib.get_close_matches(name, READINGS, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 hint = "; a PATH goes before --reading" if Path(text).exists() else hint
-                raise UserError(f"--reading {name}: no such reading{hint}. There are {', '.join([*sets, *READINGS])}")
+                raise UserError(
+                    f"--reading {name}: no such reading{hint}. There are {', '.join([*sets, *QUANTITIES])}, and their "
+                    "variants; see lm-eval-healthcare relaxed --help"
+                )
     return list(dict.fromkeys(combined(name, combination) for name in names))
 
 
@@ -231,4 +235,4 @@ def _source_line(done: list[Reduced], args: argparse.Namespace) -> str:
         )
     )
     how = COMBINATIONS[COMBINE[args.combine or "averaged"]]
-    return f"Source: {files}; {measured}; {how}; lm_eval_healthcare {lm_eval_healthcare.__version__}"
+    return f"Source: {files}\n{measured}; {how}; lm_eval_healthcare {lm_eval_healthcare.__version__}"

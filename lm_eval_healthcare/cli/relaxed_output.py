@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -72,7 +73,8 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         raise UserError(f"--output {path}: cannot be written ({error}); choose another folder") from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _by_task(done: Sequence[Reduced], readings: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -197,7 +199,7 @@ def _json(done: Sequence[Reduced], rows: Sequence[dict[str, Any]], readings: Seq
             "path": str(one.source.path),
             **asdict(one.source.about),
             "settings": one.settings.as_dict(),
-            "signature": one.source.about.signature,
+            "signature": _signature(one),
         }
         for one in done
     ]
@@ -210,6 +212,12 @@ def _json(done: Sequence[Reduced], rows: Sequence[dict[str, Any]], readings: Seq
         told.append({**row, "readings": values})
     content = {"per": per, "readings": {name: READINGS[name] for name in readings}, "sources": sources, "rows": told}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _signature(one: Reduced) -> str:
+    """Return the signature of the numbers, which are those of other settings if matrices were thinned."""
+    about = one.source.about
+    return about.signature.replace(about.settings.signature, one.settings.signature) or one.settings.signature
 
 
 def _markdown(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> str:

@@ -184,7 +184,7 @@ class RelaxedPerplexityTask(HealthcareTask):
                     scores[name] = found.items[reading] if found else _nothing(reading)
                     scores[f"{name}_coverage"] = float(bool(found and found.scored))
             scores.update(question_tokens=matrix.question_tokens, context_tokens_cut=matrix.context_cut)
-            scores.update(n_eff=max(matrix.positions, default=math.nan))
+            scores.update(n_eff=next((found.n_eff for found in values.values()), math.nan))
             self._scores[answer_key(doc, result)] = scores
 
     def _note(self, matrix: Matrix, values: dict[str, DocumentValues]) -> None:

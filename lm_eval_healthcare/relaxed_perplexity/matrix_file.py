@@ -147,18 +147,6 @@ class MatrixFile:
             matrix = replace(rows[0].matrix, targets=tuple(row.matrix.targets[0] for row in rows))
             yield Document(doc_id, matrix)
 
-    def heads(self) -> list[tuple[int, int]]:
-        """Return number and seed of each document, in the order of the file.
-
-        Raises:
-            MatrixFileError: If the file's content is damaged.
-        """
-        import pyarrow.parquet as pq
-
-        with _told(self.path), pq.ParquetFile(self.path) as file:
-            found = file.read(["doc_id", "seed"])
-        return list(dict.fromkeys(zip(*(found.column(name).to_pylist() for name in ("doc_id", "seed")), strict=True)))
-
 
 def rows_of(documents: Iterable[Document]) -> Iterator[Row]:
     """Yield the rows of documents: one for each target, which is counted within its list."""
@@ -224,9 +212,8 @@ def read(path: Path) -> MatrixFile:
     import pyarrow.parquet as pq
 
     if not path.is_file():
-        raise MatrixFileError(
-            f"{path}: {'a folder' if path.is_dir() else 'no such file'}; give a file of matrices, which ends in {SUFFIX}"
-        )
+        what = "a folder" if path.is_dir() else "no such file"
+        raise MatrixFileError(f"{path}: {what}; give a file of matrices, which ends in {SUFFIX}")
     with _told(path), pq.ParquetFile(path) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
     about = _about(path, (schema.metadata or {}).get(_KEY))

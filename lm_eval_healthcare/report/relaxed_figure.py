@@ -6,6 +6,7 @@ documents. A document's value at a position is the sum over its targets in a lis
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 from collections import defaultdict
@@ -134,7 +135,8 @@ def draw(path: Path, panels: Sequence[Panel], source: str) -> Path:
     except OSError as error:
         raise UserError(f"--figure {path}: cannot be written ({error}); choose another folder") from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
     return path
 
 
@@ -158,7 +160,8 @@ def figure(panels: Sequence[Panel], source: str) -> Any:
     infinite = sum(panel.infinite for panel in panels)
     note = f"; without {infinite:,} values of targets that the model rules out" if infinite else ""
     picture.supxlabel(
-        f"line: mean over documents; band: their middle half; ring: where the target is most likely{note}\n{source}",
+        f"line: mean over documents, dotted where most of them have ended; band: their middle half; "
+        f"ring: where the target is most likely{note}\n{source}",
         fontsize=7.5, color=_INK, wrap=True,
     )  # fmt: skip
     return picture
@@ -170,16 +173,32 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.set_axisbelow(True)
     for place, (group, values) in enumerate(panel.values.items()):
         found, colour = summarise(values), PALETTE[place % len(PALETTE)]
-        axes.fill_between(found["position"], found["low"], found["high"], color=colour, alpha=0.16, linewidth=0)
-        axes.plot(
-            found["position"], found["mean"], color=colour, linewidth=1.8, marker=_MARKERS[place % len(_MARKERS)],
-            markersize=4, label=_label(panel, group, found),
-        )  # fmt: skip
-        _mark_lowest(axes, found, colour)
+        whole = max(1, _kept_by_half(found, panel.documents[group]))
+        style: dict[str, Any] = {
+            "color": colour,
+            "linewidth": 1.8,
+            "markersize": 4,
+            "marker": _MARKERS[place % len(_MARKERS)],
+        }
+        part = {name: column[:whole] for name, column in found.items()}
+        axes.fill_between(part["position"], part["low"], part["high"], color=colour, alpha=0.16, linewidth=0)
+        axes.plot(part["position"], part["mean"], label=_label(panel, group, found), **style)
+        rest = slice(max(0, whole - 1), None)
+        axes.plot(found["position"][rest], found["mean"][rest], linestyle=":", markevery=slice(1, None), **style)
+        _mark_lowest(axes, part, colour)
+    axes.xaxis.set_major_locator(_whole_numbers())
     axes.set_xlabel("Tokens of the answer before the target")
     axes.set_title(panel.title, fontsize=10)
     axes.margins(x=0.02, y=0.12)
     axes.legend(frameon=False, fontsize=8.5, loc="best")
+
+
+def _kept_by_half(found: Mapping[str, Sequence[float]], documents: int) -> int:
+    """Return how many positions, from the first, still have at least half of the documents.
+
+    Later ones are about few documents, those whose completions are long, and say little about where a target is likely.
+    """
+    return next((place for place, n in enumerate(found["n"]) if 2 * n < documents), len(found["n"]))
 
 
 def _label(panel: Panel, group: str, found: Mapping[str, Sequence[float]]) -> str:
@@ -187,6 +206,12 @@ def _label(panel: Panel, group: str, found: Mapping[str, Sequence[float]]) -> st
     documents, last = panel.documents[group], int(found["n"][-1])
     fewer = f", {last:,} at {found['position'][-1]:g} tokens" if last < documents else ""
     return f"{group}: {panel.targets[group]:,} targets of {documents:,} documents{fewer}"
+
+
+def _whole_numbers() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=9, integer=True, steps=[1, 2, 4, 8, 10], min_n_ticks=1)
 
 
 def _mark_lowest(axes: Any, found: Mapping[str, Sequence[float]], colour: str) -> None:

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
+
 from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.relaxed_perplexity.matrix import Matrix
 from lm_eval_healthcare.relaxed_perplexity.matrix_file import (
@@ -66,9 +68,23 @@ class Source(ABC):
             UserError: If something in a file is damaged.
         """
 
-    @abstractmethod
     def fingerprint(self) -> str:
-        """Return what is equal for matrices of the same measurement, wherever they lie."""
+        """Return what is equal for matrices of the same measurement, wherever they lie and in whatever order.
+
+        Documents are known by their seeds and numbers of many digits: they are not counted alike in all files.
+
+        Raises:
+            UserError: If something in a file is damaged.
+        """
+        found = []
+        for document in self.documents():
+            matrix = document.matrix
+            for group, target in zip(document.groups, matrix.targets, strict=True):
+                digest = hashlib.sha256(f"{matrix.seed} {matrix.lengths} {group} {target.length}".encode())
+                digest.update(np.asarray(matrix.log_p_samples, dtype=np.float64).tobytes())
+                digest.update(target.log_p.tobytes())
+                found.append(digest.digest())
+        return hashlib.sha256(b"".join(sorted(found))).hexdigest()
 
 
 class OwnFile(Source):
@@ -82,13 +98,6 @@ class OwnFile(Source):
         """Yield the documents of the file."""
         return self._file.documents()
 
-    def fingerprint(self) -> str:
-        """Return what is equal for matrices of the same measurement."""
-        heads = self._file.heads()
-        chosen = max(heads, key=lambda head: head[1], default=None)
-        found = (document for document in self.documents() if (document.doc_id, document.matrix.seed) == chosen)
-        return _fingerprint(len(heads), next(found, None))
-
 
 class Responses(Source):
     """Responses in sample logs or saved answers, of one file or, of several ranks, of several."""
@@ -101,15 +110,6 @@ class Responses(Source):
         """Yield the documents, each once."""
         for path, row, response in self._rows():
             yield _document(path, row, response)
-
-    def fingerprint(self) -> str:
-        """Return what is equal for matrices of the same measurement."""
-        count, highest, chosen = 0, -1, None
-        for path, row, response in self._rows():
-            count += bool(response["targets"])
-            if (seed := int(response.get("seed") or 0)) > highest:
-                highest, chosen = seed, (path, row, response)
-        return _fingerprint(count, _document(*chosen) if chosen else None)
 
     def _rows(self) -> Iterator[tuple[Path, dict[str, Any], dict[str, Any]]]:
         seen: set[Any] = set()
@@ -325,14 +325,3 @@ def _each_once(sources: Iterable[Source], found: Matrices) -> list[Source]:
             seen.add(mark)
             kept.append(source)
     return kept
-
-
-def _fingerprint(n_documents: int, chosen: Document | None) -> str:
-    """Equal numbers of many digits are those of one measurement; documents have no common numbers in all files."""
-    digest = hashlib.sha256(f"{n_documents}".encode())
-    if chosen is not None:
-        matrix = chosen.matrix
-        digest.update(f"{chosen.groups} {matrix.seed} {matrix.lengths} {matrix.log_p_samples}".encode())
-        for target in matrix.targets:
-            digest.update(f"{target.length} {target.log_p.tolist()}".encode())
-    return digest.hexdigest()

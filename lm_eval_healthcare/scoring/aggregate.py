@@ -78,7 +78,8 @@ def scored_median_stderr(values: Sequence[float]) -> float:
     where brackets round to the nearest whole number: the two order statistics enclose the true median in about 99 % of
     all samples, whatever the distribution, so their distance is about 2 z standard errors. Source: J. W. McKean and
     R. M. Schrader, A comparison of methods for studentizing the sample median, Communications in Statistics -
-    Simulation and Computation 13 (1984), 751-773. Where many values are equal it is too small, 0 at worst.
+    Simulation and Computation 13 (1984), 751-773. For few values of a skewed distribution it is too large on average
+    (by a fifth for 15 values of an exponential one), and where many values are equal too small, 0 at worst.
 
     Args:
         values: One value per document; NaN means that the document has no score.

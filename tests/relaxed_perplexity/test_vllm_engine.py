@@ -32,15 +32,13 @@ from lm_eval_healthcare.relaxed_perplexity.prefixes import Sample, choose
 from lm_eval_healthcare.relaxed_perplexity.settings import Settings
 
 VOCABULARY, END, BLOCK = 12, 11, 4
-OLD = frozenset(
-    "n seed temperature top_p max_tokens min_tokens stop_token_ids ignore_eos logprobs prompt_logprobs detokenize "
-    "extra_args".split()
-)
+OLD = {"n", "seed", "temperature", "top_p", "max_tokens", "min_tokens", "stop_token_ids", "ignore_eos"}
+OLD |= {"logprobs", "prompt_logprobs", "detokenize", "extra_args"}
 NOW = OLD | {"flat_logprobs", "skip_reading_prefix_cache", "logprob_token_ids"}
 NEW = NOW | {"prompt_logprob_token_ids", "prompt_logprob_start", "trace_decode_token_ids"}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def next_log_p(context: tuple[int, ...]) -> np.ndarray:
     """log P(next token | all tokens before): made up, other for each context; token 0 is impossible after token 1."""
     logits = np.random.RandomState(hash(context) % 2**32).standard_normal(VOCABULARY) * 2
@@ -112,9 +110,12 @@ class MadeUpLLM:
         while self._caching and not skip and cached + BLOCK < len(prompt) and prompt[: cached + BLOCK] in self._cache:
             cached += BLOCK
         output = SimpleNamespace(prompt_token_ids=list(prompt), prompt_logprobs=None, prompt_token_id_logprobs=None)
+        output.num_cached_tokens = cached
         if parameters.get("prompt_logprobs") is not None:
             rows = [{prompt[i]: SimpleNamespace(logprob=next_log_p(prompt[:i])[prompt[i]])} for i in range(len(prompt))]
-            output.prompt_logprobs = [None, *rows[1 + cached :]]
+            # The newer runner leaves the rows of cached blocks out; the older one returns what the memory held before.
+            stale = [] if self._new_runner else [{token: SimpleNamespace(logprob=-0.1)} for token in prompt[:cached]]
+            output.prompt_logprobs = [None, *stale, *rows[1 + cached :]]
         wanted = parameters.get("prompt_logprob_token_ids")
         if wanted is not None:
             assert self._new_runner
@@ -153,10 +154,10 @@ class MadeUpLLM:
 
 
 @pytest.fixture
-def vllm(monkeypatch: pytest.MonkeyPatch) -> Callable[[frozenset[str]], None]:
+def vllm(monkeypatch: pytest.MonkeyPatch) -> Callable[[set[str]], None]:
     """Put a made-up module `vllm` in place, whose requests have the given parameters."""
 
-    def install(names: frozenset[str]) -> None:
+    def install(names: set[str]) -> None:
         module, parameters = ModuleType("vllm"), ModuleType("vllm.sampling_params")
         module.SamplingParams = type("SamplingParams", (Parameters,), dict.fromkeys(names))  # type: ignore[attr-defined]
         module.TokensPrompt = dict  # type: ignore[attr-defined]
@@ -206,7 +207,7 @@ def assert_true(found: list[np.ndarray], jobs: list[Job]) -> None:
 
 
 @pytest.mark.parametrize("names", [OLD, NOW])
-def test_samples_carry_the_models_own_log_probabilities(vllm: Any, names: frozenset[str]) -> None:
+def test_samples_carry_the_models_own_log_probabilities(vllm: Any, names: set[str]) -> None:
     vllm(names)
     llm = MadeUpLLM()
     for question, samples in zip(QUESTIONS, engine_of(llm).sample(QUESTIONS, SETTINGS), strict=True):
@@ -288,17 +289,17 @@ def test_a_completion_that_was_cut_short_is_an_error(vllm: Any) -> None:
 
 # Scoring
 
-KINDS: dict[str, tuple[frozenset[str], dict[str, Any]]] = {
+KINDS: dict[str, tuple[set[str], dict[str, Any]]] = {
     "plain": (OLD, {}),
+    "cached": (NOW, {}),
     "forced": (NOW, {"forced": True}),
     "trace": (NEW, {"trace": True, "forced": True}),
     "prompt_ids": (NEW, {"new_runner": True, "trace": True, "forced": True}),
 }
 
 
-@pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("outside", [False, True], ids=["own samples", "samples from outside"])
-@pytest.mark.parametrize("way", list(KINDS))
+@pytest.mark.parametrize(("way", "caching"), [(w, c) for w in KINDS for c in (True, False) if c or w != "cached"])
 def test_every_way_gives_the_true_values(vllm: Any, way: str, outside: bool, caching: bool) -> None:
     names, abilities = KINDS[way]
     vllm(names)
@@ -336,7 +337,7 @@ def test_one_call_scores_all_and_equal_branches_once(vllm: Any) -> None:
 
 def test_the_cheaper_way_is_taken_for_each_branch(vllm: Any) -> None:
     """At the beginning the cache spares nothing, so one plain pass is as good as decoding."""
-    facts = Facts(NOW, new_runner=False, trace=False, forced=True, block=128, exact=True)
+    facts = Facts(frozenset(NOW), new_runner=False, trace=False, forced=True, block=128, exact=True)
     early, late = (Branch((0,) * size, (1,) * 12, first=-1.0) for size in (30, 1000))
     assert facts.again(128) == 128
     assert facts.again(129) == 1
@@ -405,7 +406,7 @@ def test_a_processor_that_does_nothing_is_noticed(vllm: Any, caplog: pytest.LogC
     engine = engine_of(llm)
     jobs = jobs_of(engine, QUESTIONS)
     assert_true(engine.score(jobs), jobs)
-    assert engine.way == "plain"
+    assert engine.way == "cached"
     assert "forced failed" in caplog.text
 
 
@@ -423,6 +424,7 @@ def test_wrong_first_tokens_are_not_trusted(vllm: Any, caplog: pytest.LogCapture
 
 @pytest.mark.parametrize("first", ["drops", "order"])
 def test_a_wrong_plain_way_is_an_error(vllm: Any, first: str) -> None:  # case b41
+    vllm(OLD)
     llm = MadeUpLLM()
 
     def spoil(place: int, parameters: Parameters, output: Any) -> None:
@@ -440,6 +442,25 @@ def test_a_wrong_plain_way_is_an_error(vllm: Any, first: str) -> None:  # case b
     jobs = jobs_of(engine, QUESTIONS)
     with pytest.raises(RuntimeError, match="plain failed" if first == "drops" else "enable_prefix_caching=False"):
         engine.score(jobs)
+
+
+def test_the_memorys_old_values_are_not_taken(vllm: Any, caplog: pytest.LogCaptureFixture) -> None:  # case b41
+    """A vLLM that does not say how much it read from its cache leaves no way of knowing which rows hold values."""
+    llm = MadeUpLLM()
+
+    def spoil(place: int, parameters: Parameters, output: Any) -> None:
+        output.num_cached_tokens = None
+
+    llm.spoil = spoil
+    engine = engine_of(llm)
+    jobs = jobs_of(engine, QUESTIONS)
+    assert_true(engine.score(jobs), jobs)
+    assert engine.way == "plain"
+    assert "cached failed" in caplog.text
+    llm = MadeUpLLM(new_runner=True)
+    assert engine_of(llm).way == "plain"
+    with pytest.raises(ValueError, match=r"cached.*VLLM_USE_V2_MODEL_RUNNER=0"):
+        engine_of(llm, "cached")
 
 
 def test_clamped_values_are_probabilities_of_zero(vllm: Any) -> None:
@@ -494,16 +515,16 @@ def test_other_log_probabilities_are_refused(vllm: Any, mode: str) -> None:
 
 
 def test_ways_that_are_not_there(vllm: Any) -> None:
-    with pytest.raises(ValueError, match="expected auto or one of prompt_ids, trace, forced, plain"):
+    with pytest.raises(ValueError, match="expected auto or one of prompt_ids, trace, forced, cached, plain"):
         engine_of(MadeUpLLM(), "fast")
-    with pytest.raises(ValueError, match="forced.*needs the engine's argument logits_processors"):
+    with pytest.raises(ValueError, match=r"forced.*needs the engine's argument logits_processors"):
         engine_of(MadeUpLLM(), "forced")
-    with pytest.raises(ValueError, match="prompt_ids.*needs a vLLM that knows"):
+    with pytest.raises(ValueError, match=r"prompt_ids.*needs a vLLM that knows"):
         engine_of(MadeUpLLM(), "prompt_ids")
     vllm(NEW)
-    with pytest.raises(ValueError, match="prompt_ids.*VLLM_USE_V2_MODEL_RUNNER"):
+    with pytest.raises(ValueError, match=r"prompt_ids.*VLLM_USE_V2_MODEL_RUNNER"):
         engine_of(MadeUpLLM(), "prompt_ids")
-    with pytest.raises(ValueError, match="trace.*enable_trace_replay"):
+    with pytest.raises(ValueError, match=r"trace.*enable_trace_replay"):
         engine_of(MadeUpLLM(), "trace")
 
 
@@ -616,7 +637,7 @@ def test_the_processor_follows_the_batch(seed: int) -> None:
 
 
 def test_the_processor_of_the_newer_runner() -> None:
-    """Slot 5 generates its third token, slot 2 is still reading its prompt, slot 0 asked for nothing, slot 3 is done."""
+    """Slot 5 generates its third token, slot 2 still reads its prompt, slot 0 asked for nothing, slot 3 is done."""
     slots = {5: [10, 11, 12], 2: [20], 3: [30, 31]}
     context = SimpleNamespace(idx_mapping_np=np.array([2, 0, 5, 3]), seq_lens_upper_bound_np=np.array([7, 9, 102, 6]))
     prompt_lengths = np.array([4, 0, 8, 4, 0, 100])

@@ -74,7 +74,9 @@ def test_groups_and_tags() -> None:
     assert private == {name + end for name in CREDENTIALED for end in ("", "_perplexity", "_conditional_perplexity")}
     alias = {"meddialog_raw_perplexity"}  # the harness's name of a task that has its own
     tagged = {entry.name for entry in TASKS if "healthcare" in tags(entry)}
-    assert tagged == {entry.name for entry in TASKS} - private - alias
+    relaxed = {entry.name for entry in TASKS if "healthcare_relaxed_perplexity" in tags(entry)}
+    assert relaxed == {f"{name}_relaxed_perplexity" for name in ("careqa_open", "medtext", "olaph")}
+    assert tagged == {entry.name for entry in TASKS} - private - alias - relaxed
     perplexities = {entry.name for entry in TASKS if "healthcare_perplexity" in tags(entry)}
     assert perplexities == {f"{name}{end}" for name in OPEN for end in ("_perplexity", "_conditional_perplexity")}
     kinds = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,12 +124,19 @@ class _Scoring:
 
     def _do_branches(self, samples: Sequence[int]) -> None:
         scorer, prefixes = self._scorer, self._job.prefixes
-        limits = {"room": self._room, "need": scorer.need, "most": scorer.memory.tokens, "question": self._question}
+        split = partial(
+            chunked,
+            question=self._question,
+            room=self._room,
+            need=scorer.need,
+            most=scorer.memory.tokens,
+            equal=self._equal,
+        )
         beginnings = [
             Row((sample,), 0, self._used(sample), len(self._prefixes[sample])) for sample in samples if sample != _NONE
         ]
         free = self._question
-        for chunk in chunked(beginnings, **limits, equal=self._equal):
+        for chunk in split(beginnings):
             self._do_samples([row.key[0] for row in chunk], free)
             free += len(chunk) * chunk[-1].new
         branches = [
@@ -138,7 +146,7 @@ class _Scoring:
             for number, target in enumerate(self._targets)
             if len(target) > 1
         ]
-        for chunk in chunked(branches, **limits, equal=self._equal):
+        for chunk in split(branches):
             scorer.memory.run(self._do_rows, chunk, f"a branch of {chunk[-1].before + chunk[-1].new} tokens")
 
     def _do_samples(self, samples: Sequence[int], slot: int) -> None:

@@ -6,6 +6,8 @@ import gc
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -93,14 +95,9 @@ class Footprint:
 
         Args:
             config: The model's configuration.
-            states: The keys and values of the pass.
+            states: The keys and values of the pass, of one layer at least.
             logits: Its logits.
-
-        Raises:
-            TypeError: If the pass left no keys and values behind.
         """
-        if not states.pools():
-            raise TypeError("a forward pass left no keys and values in its cache")
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
         sizes, repeats = [], 1
         for keys, values in states.pools():
@@ -174,14 +171,7 @@ class Memory:
                 continue
             release()
             if len(part) <= 1:
-                raise (
-                    problem
-                    if isinstance(problem, NotEnoughMemory)
-                    else NotEnoughMemory(
-                        f"out of memory with {what} alone ({_first_line(problem)}); use a smaller dtype (dtype=bfloat16), "
-                        "shorter completions (relaxed_length) or a device with more memory, or end other programs"
-                    )
-                )
+                raise problem if isinstance(problem, NotEnoughMemory) else _too_large(what, problem)
             log = logger.info if self._lowered == 1 else logger.debug
             self._lowered *= 2
             self.bytes //= 2
@@ -228,7 +218,7 @@ def even_parts(items: Sequence[Item], most: int) -> list[Sequence[Item]]:
     """Return items in the fewest parts of at most so many (one at least), all of about the same size."""
     count = -(-len(items) // max(1, most))
     edges = [len(items) * part // count for part in range(count + 1)] if count else [0]
-    return [items[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [items[start:end] for start, end in pairwise(edges)]
 
 
 def release() -> None:
@@ -260,8 +250,12 @@ def _attempt(step: Callable[[Sequence[Item]], None], part: Sequence[Item]) -> Ba
     return None
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def _too_large(what: str, problem: BaseException) -> NotEnoughMemory:
+    told = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+    return NotEnoughMemory(
+        f"out of memory with {what} alone ({told}); use a smaller dtype (dtype=bfloat16), shorter completions "
+        "(relaxed_length) or a device with more memory, or end other programs"
+    )
 
 
 def _number(config: Any, name: str, default: int) -> int:
@@ -281,15 +275,10 @@ def _free_on_gpu(device: torch.device) -> int:
 def _free_on_cpu() -> int:
     found = [_UNKNOWN * 4]
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            found = [int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")] or found
-    except OSError:
-        return found[0]
-    try:
-        limit, used = (
-            open(f"/sys/fs/cgroup/memory.{name}", encoding="ascii").read().strip() for name in ("max", "current")
-        )
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")] or found
+        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii") for name in ("max", "current"))
         found.append(max(0, int(limit) - int(used)))
     except (OSError, ValueError):
-        pass  # no limit, or an older kernel that keeps it elsewhere
+        pass  # not Linux, or no limit of a container, or one that older kernels keep elsewhere
     return min(found)

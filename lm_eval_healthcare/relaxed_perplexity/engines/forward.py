@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.relaxed_perplexity.engines.chunks import is_out_of_memory
+
 if TYPE_CHECKING:
     import torch
 
 _BLOCK = {"cpu": 2**20, "gpu": 2**26}
 """Numbers of a log-softmax computed at once: what fits into a core's cache, and what fills a GPU."""
+
+_ODD = (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError)
+"""What models may raise whose cache is of another kind than the one that they get."""
+
+
+class UnsuitedModel(RuntimeError):
+    """A model does not get along with the cache that it was given."""
 
 
 class Forward:
@@ -80,7 +89,11 @@ class Forward:
         keep: int | Sequence[int] = 0,
         **extra: Any,
     ) -> Any:
-        """Return the model's output as it is; `extra` are arguments of its `forward`, the rest is as above."""
+        """Return the model's output as it is; `extra` are arguments of its `forward`, the rest is as above.
+
+        Raises:
+            UnsuitedModel: If the model fails with the cache.
+        """
         import torch
 
         device = self.device
@@ -95,7 +108,14 @@ class Forward:
             given["logits_to_keep"] = keep if isinstance(keep, int) else torch.tensor(keep, device=device)
         mixed = torch.autocast(device.type, dtype=self._autocast) if self._autocast else nullcontext()
         with torch.inference_mode(), mixed:
-            return self.model(**given)
+            if cache is None and not extra:
+                return self.model(**given)
+            try:
+                return self.model(**given)
+            except _ODD as error:
+                if is_out_of_memory(error):
+                    raise
+                raise UnsuitedModel(f"{type(error).__name__}: {error}") from error
 
     def _kept(self, logits: torch.Tensor, keep: int | Sequence[int]) -> torch.Tensor:
         if "logits_to_keep" in self.arguments or keep == 0:

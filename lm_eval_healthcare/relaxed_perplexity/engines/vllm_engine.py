@@ -97,7 +97,7 @@ class VLLMEngine(Engine):
             self._most_first = 0  # this vLLM tells nothing where it is asked about chosen tokens only
             return self.sample(questions, settings)
         return [
-            [_sample(completion, question, tokens, settings.length) for completion in output.outputs]
+            [_sample(completion, question, tokens, settings.length) for completion in _in_order(output)]
             for output, question, tokens in zip(outputs, questions, first, strict=True)
         ]
 
@@ -127,8 +127,9 @@ class VLLMEngine(Engine):
         over = [(place, length + 1 - self._longest) for place, (length, _) in enumerate(lengths)]
         over = [(place, more) for place, more in over if more > 0]
         if over:
+            sizes = [len(question.tokens) for _, question in lengths]
             named = "; ".join(
-                f"document {place + 1} of {len(lengths)} (a question of {len(lengths[place][1].tokens)} tokens) by {more}"
+                f"document {place + 1} of {len(sizes)} (a question of {sizes[place]} tokens) by {more}"
                 for place, more in over
             )
             raise TooLong(
@@ -175,6 +176,10 @@ def _most_first_tokens() -> int:
     import vllm.sampling_params
 
     return int(getattr(vllm.sampling_params, "MAX_LOGPROB_TOKEN_IDS", MOST_FIRST_TOKENS))
+
+
+def _in_order(output: Any) -> list[Any]:
+    return sorted(output.outputs, key=lambda completion: completion.index)
 
 
 def _longest(job: Job) -> int:

@@ -136,7 +136,7 @@ def _build() -> type:
         def __init__(self, config: Any, *states: Any) -> None:
             """Take the arguments of either interface: (config, device, pinned memory) or (config, request states)."""
             self._forced = ForcedRows()
-            self._states = states[0] if len(states) == 1 else None
+            self._states: Any = states[0] if len(states) == 1 else None
             self._slots: dict[int, Sequence[int]] = {}
 
         @classmethod
