@@ -128,4 +128,5 @@ def test_a_server_gives_what_transformers_gives(server: str, demo_model: Path) -
             samples.append(Sample(tokens, np.zeros(length + 1)))
         question = Question(tuple(codec.prompt(prompt)), (tuple(codec.after(" " + targets[0][1])),))
         (expected,) = engine.score([Job(question, samples, matrix.prefixes)])
-        assert matrix.targets[0].log_p == pytest.approx(expected[0], abs=1e-4 * max(1.0, np.abs(expected).max() / 500))
+        # Two engines' float32, and sums of numbers that a server has rounded.
+        assert matrix.targets[0].log_p == pytest.approx(expected[0], abs=5e-4)
