@@ -50,12 +50,19 @@ class Codec:
                 "--model_args tokenizer=..., and leave tokenizer_backend at its default"
             )
         self.unit = "tokens" if own else "words"
+        self._prompts: dict[Tokens, str] = {}
         self._pieces: dict[str, int] = {}
         self._texts: list[str] = []
 
     def prompt(self, text: str) -> list[int]:
         """Return the tokens of a prompt, special ones included where the model has them."""
-        return list(self._lm.tok_encode(text)) if self.unit == "tokens" else self._words(text)
+        tokens = list(self._lm.tok_encode(text)) if self.unit == "tokens" else self._words(text)
+        self._prompts[tuple(tokens)] = text
+        return tokens
+
+    def prompt_text(self, tokens: Tokens) -> str:
+        """Return the text of a prompt's tokens: the very prompt, unless it was cut; decoding may change blanks."""
+        return self._prompts.get(tokens) or self.decode(tokens)
 
     def after(self, text: str) -> list[int]:
         """Return the tokens of a text that stands after another one, as the model would write it."""
@@ -215,7 +222,9 @@ def _generator(lm: Any, codec: Codec) -> Callable[[Sequence[Question], Settings]
         texts: list[str] = []
         for part in parts:
             asked = [
-                _instance("generate_until", (codec.decode(question.tokens), _arguments(settings, number, takes_seeds)))
+                _instance(
+                    "generate_until", (codec.prompt_text(question.tokens), _arguments(settings, number, takes_seeds))
+                )
                 for question in part
                 for number in range(settings.samples)
             ]
