@@ -255,7 +255,7 @@ def show(study: Study, tasks: Sequence[str], data: str, limit: int) -> None:
             print(f"{name:44} {line}", flush=True)
     print("\n2. The model's own later words: how much lower a reading is than plain perplexity, 95% interval")
     print(
-        f"{'':30} {'gain, nats a token':>20} {'other answer':>8}     {'questions gained':>20}     {'more than other':>20}"
+        f"{'':30} {'gain, nats a token':>20} {'of other':>7}     {'questions gained':>20}     {'more than other':>20}"
     )
     for (task, chat), documents in asked.items():
         for name, lines in later_words(study, documents):

@@ -37,6 +37,7 @@ def parse_arguments(arguments=None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--fast", action="store_true", help="leave out the tests marked slow")
+    parser.add_argument("--long", action="store_true", help="run the tests marked long, and only them")
     parser.add_argument(
         "--lm-eval",
         metavar="VERSION",
@@ -89,10 +90,12 @@ def check_commands(environment: Environment, options: argparse.Namespace) -> lis
     """Return the checks in their order, each with its name."""
     python = str(environment.python)
     versions = asked_versions(options)
-    leave_out = "not vllm and not slow" if options.fast or versions else "not vllm"
+    leave_out = "not vllm and not slow and not long" if options.fast or versions else "not vllm and not long"
+    if options.long:
+        leave_out = "long and not vllm"
     chosen = options.pytest or (METRIC_TESTS if options.transformers else [])
     tests = ("pytest", [python, "-m", "pytest", "-m", leave_out, *chosen])
-    if versions:
+    if versions or options.long:
         return [tests]
     # Where the clone has no git, nothing tells ruff to pass over the environments.
     own_files = [".", "--extend-exclude", ".venv*"]
@@ -108,7 +111,7 @@ def main() -> int:
     options = parse_arguments()
     settings = environments.offline_settings()
     fast = options.fast or bool(asked_versions(options))
-    progress = Progress(total=(1 if fast else 2) + (1 if asked_versions(options) else 4))
+    progress = Progress(total=(1 if fast else 2) + (1 if asked_versions(options) or options.long else 4))
     environment = make_environment(options, progress)
     if not fast:
         with progress.step("The small model that the slow tests run"):

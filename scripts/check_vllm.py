@@ -48,6 +48,7 @@ def parse_arguments(arguments=None) -> argparse.Namespace:
     )
     parser.add_argument("--env-only", action="store_true", help="make the environment and the model, run no test")
     environments.add_environment_options(parser, "the environment")
+    parser.add_argument("--long", action="store_true", help="run the tests marked long too")
     parser.add_argument("pytest", nargs="*", metavar="-- ARGUMENT", help="arguments for pytest")
     return parser.parse_args(arguments)
 
@@ -139,7 +140,14 @@ def main() -> int:
     if options.env_only:
         say(f"\nenvironment: {environment.folder}\nmodel:       {model}")
         return 0
-    command = [str(environment.python), "-m", "pytest", "-m", "vllm", *options.pytest]
+    command = [
+        str(environment.python),
+        "-m",
+        "pytest",
+        "-m",
+        "vllm" if options.long else "vllm and not long",
+        *options.pytest,
+    ]
     with progress.step(show(command)):
         status = environments.run(command, vllm_settings(model))
         progress.note("passed" if status == 0 else f"FAILED with exit status {status}")

@@ -82,18 +82,28 @@ class TestCommandLine:
         options = check.parse_arguments(["--fast", "--", "-k", "folder", "-x"])
         name, command = check.check_commands(environments.Environment(Path("venv")), options)[-1]
         assert name == "pytest"
-        assert command[1:] == ["-m", "pytest", "-m", "not vllm and not slow", "-k", "folder", "-x"]
+        assert command[1:] == ["-m", "pytest", "-m", "not vllm and not slow and not long", "-k", "folder", "-x"]
+
+    def test_long_tests_run_on_request_only(self) -> None:
+        environment = environments.Environment(Path("venv"))
+        (_, command) = check.check_commands(environment, check.parse_arguments([]))[-1]
+        assert command[1:] == ["-m", "pytest", "-m", "not vllm and not long"]
+        commands = check.check_commands(environment, check.parse_arguments(["--long"]))
+        assert [command[1:] for _, command in commands] == [["-m", "pytest", "-m", "long and not vllm"]]
 
     def test_another_lm_eval_runs_the_fast_tests_only(self) -> None:
         options = check.parse_arguments(["--lm-eval", "0.4.12"])
         commands = check.check_commands(environments.Environment(Path("venv")), options)
-        assert [command[1:] for _, command in commands] == [["-m", "pytest", "-m", "not vllm and not slow"]]
+        assert [command[1:] for _, command in commands] == [
+            ["-m", "pytest", "-m", "not vllm and not slow and not long"]
+        ]
 
     def test_another_transformers_runs_the_tests_of_the_metrics_only(self) -> None:
         options = check.parse_arguments(["--transformers", "4.57"])
         commands = check.check_commands(environments.Environment(Path("venv")), options)
         paths = ["tests/metrics", "tests/reference"]
-        assert [command[1:] for _, command in commands] == [["-m", "pytest", "-m", "not vllm and not slow", *paths]]
+        chosen = ["-m", "pytest", "-m", "not vllm and not slow and not long", *paths]
+        assert [command[1:] for _, command in commands] == [chosen]
         assert all((ROOT / path).is_dir() for path in paths)
         assert check.pinned("transformers", "4.57") == "transformers==4.57.*"
         assert check.pinned("transformers", "4.57.6") == "transformers==4.57.6"
