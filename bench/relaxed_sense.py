@@ -50,6 +50,7 @@ GAINS = ("log_relaxed_perplexity", "relaxed_cross_entropy_mean", "relaxed_cross_
 PER_TOKEN = ("relaxed_cross_entropy_mean", "relaxed_cross_entropy_any")
 CLOSE = 0.1
 STRETCHES = ((8, 20), (16, 28))
+TEMPLATES = {"both": (False, True), "on": (True,), "off": (False,)}
 HELD_OUT = 777
 """The seed of answers from which targets are cut, told apart from that of the completions."""
 
@@ -139,7 +140,8 @@ def interval(successes: int, n: int) -> tuple[float, float]:
 
 def share_of(wins: Sequence[bool]) -> str:
     low, high = interval(sum(wins), len(wins))
-    return f"{sum(wins):3d}/{len(wins)} {100 * sum(wins) / len(wins):3.0f}% ({100 * low:2.0f}-{100 * high:3.0f})"
+    low, high = 100 * max(low, 0.0), 100 * high
+    return f"{sum(wins):3d}/{len(wins)} {100 * sum(wins) / len(wins):3.0f}% ({low:2.0f}-{high:3.0f})"
 
 
 # 1. Correct and wrong targets
@@ -244,9 +246,9 @@ def _later_lines(rows: np.ndarray) -> Iterator[str]:
 # Output
 
 
-def show(study: Study, tasks: Sequence[str], data: str, limit: int) -> None:
+def show(study: Study, tasks: Sequence[str], data: str, limit: int, chats: Sequence[bool]) -> None:
     start = time.process_time()
-    asked = {(task, chat): study.documents(task, data, limit, chat) for task in tasks for chat in (False, True)}
+    asked = {(task, chat): study.documents(task, data, limit, chat) for task in tasks for chat in chats}
     print("\n1. Questions whose correct target scores better than a wrong one of the same length, 95% interval")
     print(f"{'':44} {'targets':>7}  " + "  ".join(f"{name:>21}" for name in map(_short, PAIRED)), flush=True)
     for (task, chat), documents in asked.items():
@@ -277,6 +279,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", default="sample", help="folder with rows (default: the packaged sample)")
     parser.add_argument("--tasks", nargs="+", default=["careqa_open", "olaph"], help="(default: careqa_open olaph)")
     parser.add_argument("--limit", type=int, default=12, help="questions of each task (default: 12)")
+    parser.add_argument("--template", choices=tuple(TEMPLATES), default="both", help="chat template (default: both)")
     parser.add_argument("--length", type=int, default=48, help="tokens of a completion, n (default: 48)")
     parser.add_argument("--end", choices=("stop", "ignore"), default="stop", help="as relaxed_end (default: stop)")
     parser.add_argument("--samples", type=int, default=10, help="completions, s (default: 10)")

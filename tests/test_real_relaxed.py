@@ -140,7 +140,7 @@ def test_most_questions_prefer_their_answer(model: Any, tmp_path: Path) -> None:
     )
     from lm_eval import simple_evaluate
 
-    options = {**SMALL, "relaxed_samples": 4, "relaxed_keep": 4, "relaxed_length": 24}
+    options = {**SMALL, "relaxed_samples": 4, "relaxed_keep": 4}
     metadata = {"data": str(tmp_path / "rows"), "answers": "off", **options}
     manager = task_manager(str(tmp_path), metadata=metadata, include_defaults=False)
     out = simple_evaluate(model=model, tasks=["mine"], task_manager=manager, apply_chat_template=True)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from lm_eval.loggers import EvaluationTracker
 
@@ -34,12 +35,17 @@ class Kept(NamedTuple):
     chat: bool
 
 
-_kept: dict[str, Kept] = {}
+_to_write: dict[str, Kept] = {}
 
 
 def keep(task: str, kept: Kept) -> None:
     """Let the matrices of a task that has just been scored be written with the run's results."""
-    _kept[task] = kept  # the task itself may be gone by then
+    _to_write[task] = kept  # the task itself may be gone by then
+
+
+def forget(task: str) -> None:
+    """Let no matrices of an earlier run of a task be written: its results were never saved."""
+    _to_write.pop(task, None)
 
 
 def install() -> None:
@@ -52,7 +58,7 @@ def install() -> None:
     def save_results_aggregated(self: EvaluationTracker, results: dict, samples: dict | None = None) -> None:
         original(self, results, samples)
         for name in results.get("configs", {}):
-            kept = _kept.pop(name, None)
+            kept = _to_write.pop(name, None)
             if kept is not None and self.output_path and getattr(self, "date_id", None):
                 _write(self, name, kept)
 
@@ -65,7 +71,7 @@ def _write(tracker: Any, task: str, kept: Kept) -> None:
     output = Path(tracker.output_path)
     about = tracker.general_config_tracker
     folder = output.parent if output.suffix == ".json" else output / str(about.model_name_sanitized)
-    path = folder / f"relaxed_{task}_{tracker.date_id}.parquet"
+    path = folder / f"relaxed_{quote(task, safe='')}_{tracker.date_id}.parquet"
     try:
         write(
             path,

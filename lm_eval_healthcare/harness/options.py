@@ -209,20 +209,27 @@ def options_of_others(given: Iterable[str], tasks: Iterable[str]) -> list[str]:
     """Return one message for each option that only tasks have which are not run, so that it changes nothing."""
     owners: dict[str, set[str]] = defaultdict(set)
     known: set[str] = set()
+    relaxed: set[str] = set()
     for entry in catalogue(tasks_path()):
         if entry.kind == "task":
             known.add(entry.name)
             for option in facts_from_config(entry.config).options:
                 owners[option].add(entry.name)
             if str(entry.config.get("class")).endswith(_RELAXED):
-                for option in relaxed_options():
-                    owners[option].add(entry.name)
-    run = set(tasks)
-    return [
+                relaxed.add(entry.name)
+    owners.update({option: relaxed for option in relaxed_options()})
+    given, run = list(given), set(tasks)
+    messages = [
         f"option '{name}' changes nothing here: it belongs to {', '.join(sorted(owners[name])[:3])}, which are not run"
         for name in given
         if name in owners and not owners[name] & run and run <= known  # a user's own task may have any option
     ]
+    if "metrics" in given and run and run <= relaxed:
+        messages.append(
+            "option 'metrics' changes nothing here: these tasks have no generated texts that are scored; what they "
+            "report is chosen by relaxed_readings"
+        )
+    return messages
 
 
 def unknown_variables() -> list[str]:

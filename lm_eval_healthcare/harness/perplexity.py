@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.instance import Instance
 
-from lm_eval_healthcare.harness import likelihood, requests
+from lm_eval_healthcare.harness import breakdown, likelihood, requests
 from lm_eval_healthcare.harness.aggregation import CORPUS_BITS, CORPUS_NATS, CORPUS_PERPLEXITY
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.ranks import gather
@@ -36,18 +36,6 @@ _AGGREGATIONS = {
 _UNITS = {"word_perplexity": "words split at whitespace"}
 # Keys that an included open-ended task's YAML has for its generated answers.
 _OF_GENERATION = frozenset({"generation_kwargs", "filter_list", "repeats", "metric_list"})
-
-
-class LikelihoodDocument(dict):
-    """What is known of one document: `keys()` and `items()` are what the harness aggregates, the dict what it logs."""
-
-    def keys(self) -> Any:
-        """Return the names that are aggregated."""
-        return {name: None for name in self if name.removesuffix("_coverage") in _AGGREGATIONS}.keys()
-
-    def items(self) -> Any:
-        """Return the pairs that are aggregated."""
-        return {name: self[name] for name in self.keys()}.items()
 
 
 class PerplexityTask(HealthcareTask):
@@ -128,7 +116,8 @@ class PerplexityTask(HealthcareTask):
         """Return a pair of log-likelihood and length for each metric; what else is known is for the log alone."""
         if "bypass" in self._metric_fn_list:
             return {"bypass": None}
-        return LikelihoodDocument(super().process_results(doc, results))
+        metrics = [item["metric"] for item in self._metric_list()]
+        return breakdown.ScoredDocument(super().process_results(doc, results), metrics=metrics)
 
     def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
         for doc, result in zip(docs, results, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import CacheHook, TemplateLM
 
-from lm_eval_healthcare.harness.likelihood import computed
+from lm_eval_healthcare.harness.likelihood import computed, token_limit
 from lm_eval_healthcare.harness.options import OptionError
+from lm_eval_healthcare.relaxed_perplexity.engines.base import CLAMPED
 from lm_eval_healthcare.relaxed_perplexity.engines.generic import GenericEngine
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ _ANCHORS = (".", "a", "\n", ":")
 _PIECE = re.compile(r"\s*\S+|\s+")
 # Back ends that hand `seed` in the generation arguments on to what samples; without it they sample the same text again.
 _TAKE_SEEDS = {"TemplateAPI", "VLLM", "SGLangLM"}
+_SPARE = 8  # tokens that are asked for beyond a completion's length: text encoded again may have fewer
+_GPU_QUESTIONS = 8
 
 
 class Codec:
@@ -40,9 +44,14 @@ class Codec:
         """Look at what the model has.
 
         Raises:
-            OptionError: If it is a server's model whose tokenizer is not known.
+            OptionError: If it is a server's model whose tokenizer is not known, or that tells no log-likelihoods.
         """
         self._lm = lm
+        if any("Chat" in kind.__name__ for kind in type(lm).__mro__) and _is(lm, "TemplateAPI"):
+            raise OptionError(
+                f"{type(lm).__name__}: chat completions tell no log-likelihoods, of which Relaxed Perplexity is made; "
+                "use --model local-completions with the same server's /v1/completions and --apply_chat_template"
+            )
         own = callable(getattr(lm, "tok_encode", None)) and _decoder(lm) is not None
         if isinstance(lm, TemplateLM) and not own:
             raise OptionError(
@@ -51,6 +60,7 @@ class Codec:
             )
         self.unit = "tokens" if own else "words"
         self._prompts: dict[Tokens, str] = {}
+        self._front = getattr(lm, "prefix_token_id", None) if own else None
         self._pieces: dict[str, int] = {}
         self._texts: list[str] = []
 
@@ -62,7 +72,10 @@ class Codec:
 
     def prompt_text(self, tokens: Tokens) -> str:
         """Return the text of a prompt's tokens: the very prompt, unless it was cut; decoding may change blanks."""
-        return self._prompts.get(tokens) or self.decode(tokens)
+        if text := self._prompts.get(tokens):
+            return text
+        adds_front = self._front is not None and self.prompt("a")[:1] == [self._front]
+        return self.decode(tokens[1:] if adds_front and tokens[0] == self._front else tokens)
 
     def after(self, text: str) -> list[int]:
         """Return the tokens of a text that stands after another one, as the model would write it."""
@@ -113,8 +126,12 @@ def engine_for(lm: Any, codec: Codec, chosen: str, memory: float | None) -> Engi
         memory: GiB that the transformers engine may use beside the model; None: a share of what is free.
 
     Raises:
-        OptionError: If the chosen engine does not fit the model.
+        OptionError: If the chosen engine does not fit the model, or no engine does.
     """
+    if getattr(lm, "backend", None) == "seq2seq":
+        raise OptionError(f"{type(lm).__name__}: an encoder-decoder model has no prefixes of its answer in its prompt")
+    if str(getattr(getattr(lm, "accelerator", None), "distributed_type", "")).endswith("FSDP"):
+        raise OptionError("Relaxed Perplexity does not run under FSDP; use parallelize=True, or one process")
     fits = VLLM if _is_vllm(lm) else TRANSFORMERS if _is_transformers(lm) else GENERIC
     if chosen not in (AUTO, GENERIC, fits):
         raise OptionError(f"relaxed_engine={chosen}: this model is {type(lm).__name__}; use auto, {fits} or {GENERIC}")
@@ -132,18 +149,19 @@ def engine_for(lm: Any, codec: Codec, chosen: str, memory: float | None) -> Engi
 
 def _is_transformers(lm: Any) -> bool:
     """Say whether it is the harness's own transformers back end, asked in its own way, one whole model a process."""
-    kinds = {kind.__name__: kind for kind in type(lm).__mro__}
-    base = kinds.get("HFLM")
-    own_call = [getattr(kind, "_model_call", None) for kind in (type(lm), base)]
-    if base is None or getattr(lm, "backend", None) != "causal" or own_call[0] is not own_call[1]:
+    base = next((kind for kind in type(lm).__mro__ if kind.__name__ == "HFLM"), None)
+    if base is None or getattr(lm, "backend", None) != "causal":
         return False
-    return not str(getattr(getattr(lm, "accelerator", None), "distributed_type", "")).endswith("FSDP")
+    own_call = [getattr(kind, "_model_call", None) for kind in (type(lm), base)]
+    return own_call[0] is own_call[1] and hasattr(lm.model, "get_input_embeddings")
 
 
 def _transformers_engine(lm: Any, memory: float | None) -> Engine:
     from lm_eval_healthcare.relaxed_perplexity.engines.transformers_engine import TransformersEngine
 
     size = lm.batch_size if isinstance(lm.batch_size, int) else 1
+    if str(lm.device).startswith("cuda"):  # if they do not fit, the engine takes fewer
+        size = max(size, _GPU_QUESTIONS)
     return TransformersEngine(
         lm.model,
         end_tokens=_end_tokens(lm, getattr(lm.model, "generation_config", None)),
@@ -172,7 +190,26 @@ def _end_tokens(lm: Any, generation_config: Any) -> set[int]:
 
 
 def _is_vllm(lm: Any) -> bool:
-    return any(kind.__name__ == "VLLM" for kind in type(lm).__mro__) and getattr(lm, "data_parallel_size", 1) == 1
+    return _is(lm, "VLLM") and getattr(lm, "data_parallel_size", 1) == 1
+
+
+def _is(lm: Any, name: str) -> bool:
+    return any(kind.__name__ == name for kind in type(lm).__mro__)
+
+
+def refuse_engine(engine: str, model: Any) -> None:
+    """Refuse an engine that the model's back end cannot have, before the model is loaded.
+
+    Args:
+        engine: The engine that was asked for.
+        model: The harness's name of the back end; any other object is left to `engine_for`.
+
+    Raises:
+        OptionError: If they do not belong together.
+    """
+    back_ends = {VLLM: ("vllm",), TRANSFORMERS: ("hf", "hf-auto", "huggingface")}
+    if isinstance(model, str) and model not in back_ends.get(engine, (model,)):
+        raise OptionError(f"relaxed_engine={engine}: with --model {model} use {AUTO} or {GENERIC}")
 
 
 def engine_arguments(model: Any, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -209,7 +246,7 @@ def _vllm_engine(lm: Any) -> Engine:
 
 
 def _generator(lm: Any, codec: Codec) -> Callable[[Sequence[Question], Settings], list[list[Tokens]]]:
-    takes_seeds = any(kind.__name__ in _TAKE_SEEDS for kind in type(lm).__mro__)
+    takes_seeds = any(_is(lm, name) for name in _TAKE_SEEDS)
 
     def generate(questions: Sequence[Question], settings: Settings) -> list[list[Tokens]]:
         if settings.end != "stop":
@@ -222,29 +259,31 @@ def _generator(lm: Any, codec: Codec) -> Callable[[Sequence[Question], Settings]
         texts: list[str] = []
         for part in parts:
             asked = [
-                _instance(
-                    "generate_until", (codec.prompt_text(question.tokens), _arguments(settings, number, takes_seeds))
-                )
+                _instance("generate_until", (codec.prompt_text(question.tokens), arguments(question, settings, number)))
                 for question in part
                 for number in range(settings.samples)
             ]
             with _uncached(lm), _seeded(part[0].seed):
                 texts += _call(lm.generate_until, asked)
-        tokens = [tuple(codec.after(str(text))) for text in texts]
+        tokens = [tuple(codec.after(text or "")) for text in texts]
         return [tokens[start : start + settings.samples] for start in range(0, len(tokens), settings.samples)]
 
+    def arguments(question: Question, settings: Settings, number: int) -> dict[str, Any]:
+        length = settings.length + _SPARE
+        if getattr(lm, "max_length", None) and len(question.tokens) + length > token_limit(lm):
+            length = settings.length  # a back end would take the rest from the prompt
+        return {
+            "until": [],
+            "max_gen_toks": length,
+            "do_sample": True,
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            # What a model's folder says of sampling must not come on top.
+            **({"top_k": 0, "repetition_penalty": 1.0} if _is(lm, "HFLM") else {}),
+            **({"seed": settings.seed + number} if takes_seeds else {}),
+        }
+
     return generate
-
-
-def _arguments(settings: Settings, number: int, takes_seeds: bool) -> dict[str, Any]:
-    return {
-        "until": [],
-        "max_gen_toks": settings.length,
-        "do_sample": True,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        **({"seed": settings.seed + number} if takes_seeds else {}),
-    }
 
 
 def _scorer(lm: Any, codec: Codec) -> Callable[[Sequence[tuple[Tokens, Tokens]]], list[float]]:
@@ -252,7 +291,7 @@ def _scorer(lm: Any, codec: Codec) -> Callable[[Sequence[tuple[Tokens, Tokens]]]
         order = sorted(range(len(pairs)), key=lambda place: -sum(map(len, pairs[place])))
         windows = [(place, (list(pairs[place][0]), list(pairs[place][1]))) for place in order]
         found = [float("nan")] * len(pairs)
-        with _uncached(lm):
+        with _uncached(lm), _unclamped(lm):
             for batch, values in computed(lm, windows):
                 for (place, _), value in zip(batch, values, strict=False):  # padding is left over
                     found[place] = float(value[0])
@@ -265,6 +304,32 @@ def _scorer(lm: Any, codec: Codec) -> Callable[[Sequence[tuple[Tokens, Tokens]]]
         return [float(value[0]) for value in values]
 
     return by_tokens if codec.unit == "tokens" and isinstance(lm, TemplateLM) else by_text
+
+
+@contextlib.contextmanager
+def _unclamped(lm: Any) -> Iterator[None]:
+    """Let a server's stand-in for minus infinity, -9999, count as that before the harness adds it to other tokens'."""
+    parse = getattr(lm, "parse_logprobs", None)
+    if not _is(lm, "TemplateAPI") or parse is None:
+        yield
+        return
+
+    def parsed(outputs: Any, **kwargs: Any) -> Any:
+        for output in outputs if isinstance(outputs, list) else [outputs]:
+            for choice in output.get("choices", []):
+                told = choice.get("logprobs") or {}
+                if told.get("token_logprobs"):
+                    told["token_logprobs"] = [
+                        -math.inf if value is not None and value <= CLAMPED else value
+                        for value in told["token_logprobs"]
+                    ]
+        return parse(outputs=outputs, **kwargs)
+
+    lm.parse_logprobs = parsed
+    try:
+        yield
+    finally:
+        del lm.parse_logprobs
 
 
 def _instance(request_type: Any, arguments: tuple[Any, ...]) -> Instance:

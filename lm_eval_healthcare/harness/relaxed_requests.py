@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lm_eval.api.model import hash_args
 from tqdm import tqdm
 
+import lm_eval_healthcare
 from lm_eval_healthcare.harness import requests as request_types
 from lm_eval_healthcare.harness.likelihood import entries, token_limit
+from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.relaxed_engines import Codec, engine_for
 from lm_eval_healthcare.harness.replay import ReplayModel
 from lm_eval_healthcare.relaxed_perplexity import Matrix, Settings, Target, measure
@@ -94,19 +96,18 @@ def relaxed_perplexity(lm: Any, requests: Sequence[Instance]) -> list[str]:
     """
     if isinstance(lm, ReplayModel):
         return lm.loglikelihood(list(requests))  # type: ignore[return-value]  # repeats what was saved, of any type
-    keys = [_key(request.args) for request in requests]
+    keys = [_key(lm, request.args) for request in requests]
     by_key: dict[str, Arguments] = {key: request.args for key, request in zip(keys, requests, strict=True)}
     cache = entries(lm)
     found = {key: response for key in by_key if cache is not None and (response := cache.get(key)) is not None}
     if cache is not None:
         logger.info("%d of %d documents' Relaxed Perplexity is in the cache", len(found), len(by_key))
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for key, (_, _, options) in by_key.items():
-        missing = groups.setdefault(json.dumps(options, sort_keys=True), [])
+        _, missing = groups.setdefault(json.dumps(options, sort_keys=True), (options, []))
         if key not in found:
             missing.append(key)
-    for missing in groups.values():
-        options = next(iter(by_key.values()))[2] if not missing else by_key[missing[0]][2]
+    for options, missing in groups.values():
         for key, response in _computed(lm, [(key, by_key[key]) for key in missing], options):
             found[key] = response
             if cache is not None:
@@ -118,10 +119,11 @@ def relaxed_perplexity(lm: Any, requests: Sequence[Instance]) -> list[str]:
 request_types.register(REQUEST_TYPE, relaxed_perplexity)
 
 
-def _key(arguments: Arguments) -> str:
-    """The cache's key: what changes no number is not a part of it."""
+def _key(lm: Any, arguments: Arguments) -> str:
+    """The cache's key: everything that may change a number, the version and the model's window too."""
     prompt, targets, options = arguments
     what = {name: value for name, value in options.items() if name != "memory"}
+    what |= {"version": lm_eval_healthcare.__version__, "window": getattr(lm, "max_length", None)}
     return hash_args(REQUEST_TYPE, (prompt, [list(target) for target in targets], what))
 
 
@@ -130,6 +132,11 @@ def _computed(lm: Any, documents: list[tuple[str, Arguments]], options: dict[str
         return  # several ranks ask together, the one that has nothing to ask too
     settings = Settings.from_dict(options)
     codec = Codec(lm)
+    if getattr(lm, "max_length", None) and settings.length + 2 > token_limit(lm):
+        raise OptionError(
+            f"relaxed_length={settings.length}: with a prompt and a target it must fit into the {token_limit(lm)} "
+            "tokens that this model takes; choose a smaller one"
+        )
     engine = engine_for(lm, codec, options["engine"], options["memory"])
     quiet = getattr(lm, "rank", 0) != 0
     plans = [
@@ -146,7 +153,12 @@ def _computed(lm: Any, documents: list[tuple[str, Arguments]], options: dict[str
         for start in range(0, max(len(plans), 1), size):
             part = plans[start : start + size]
             for (key, _), response in zip(part, _measured(engine, part, settings, decode), strict=True):
-                told = {**response, "settings": settings.as_dict(), "unit": codec.unit}
+                told = {
+                    **response,
+                    "settings": settings.as_dict(),
+                    "unit": codec.unit,
+                    "delimiter": options["delimiter"],
+                }
                 yield key, json.dumps(told, ensure_ascii=False, separators=(",", ":"))
             bar.update(len(part))
 

@@ -17,27 +17,34 @@ from lm_eval.loggers.utils import add_env_info, get_commit_from_path
 from lm_eval_healthcare.data.files import DataError
 from lm_eval_healthcare.data.source import TaskData
 from lm_eval_healthcare.harness.manager import build_task_manager, leaves, without_overlap
+from lm_eval_healthcare.harness.options import option_names
 from lm_eval_healthcare.results.writing import refuse_unwritable
 from lm_eval_healthcare.scoring.answers import SavedRequest, SavedRun, read_run, same_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lm_eval.api.instance import Instance
 
 _LATER_IS_NOW = {"metrics_device": "auto"}  # what a run left for later is computed here
 _active: SavedRun | None = None
+_changed: frozenset[str] = frozenset()
 
 
 @contextlib.contextmanager
-def replaying(saved: SavedRun) -> Iterator[None]:
-    """Let tasks that are made inside take their rows and requests from a saved run."""
-    global _active
-    before, _active = _active, saved
+def replaying(saved: SavedRun, changed: Iterable[str] = ()) -> Iterator[None]:
+    """Let tasks that are made inside take their rows and requests from a saved run.
+
+    Args:
+        saved: The run.
+        changed: Names of options that are not to be as they were in the run.
+    """
+    global _active, _changed
+    before, _active, _changed = (_active, _changed), saved, frozenset(changed)
     try:
         yield
     finally:
-        _active = before
+        _active, _changed = before
 
 
 def saved_requests(task: str) -> list[SavedRequest] | None:
@@ -48,6 +55,12 @@ def saved_requests(task: str) -> list[SavedRequest] | None:
 def saved_categories(task: str) -> dict[str, list[str]] | None:
     """Return the categories that a task had in the saved run being replayed, if there is one that knows them."""
     return None if _active is None else _active.run.get("tasks", {}).get(task, {}).get("categories")
+
+
+def saved_options(task: str) -> dict[str, Any]:
+    """Return the options that a task had in the saved run being replayed, but for those that are changed now."""
+    recorded = {} if _active is None else _active.run.get("tasks", {}).get(task, {}).get("options") or {}
+    return {name: value for name, value in recorded.items() if value is not None and name not in _changed}
 
 
 def saved_rows(task: str, split: str) -> TaskData:
@@ -125,7 +138,7 @@ def score_saved_run(
     output = output_path or _output(saved)
     refuse_unwritable(_folder_of(output))
     tracker = EvaluationTracker(output_path=str(output))
-    with replaying(saved):
+    with replaying(saved, changed=metadata):
         loaded = _load(saved, metadata, include_path)
         results = evaluate(lm=ReplayModel(saved), task_dict=loaded, log_samples=True)
     assert results is not None
@@ -173,7 +186,9 @@ def _load(saved: SavedRun, metadata: dict[str, Any], include_path: Sequence[str]
     recorded, arguments = saved.run.get("tasks", {}), saved.run.get("arguments") or {}
     first: dict[str, Any] = next(iter(recorded.values())) if recorded else {}
     known = {k: v for k, v in first.get("metadata", {}).items() if k not in ("version", "config_source")}
-    options = {k: v for k, v in first.get("options", {}).items() if v is not None}
+    # A task's own options may be another's by name, with other values; only what all tasks have goes to all.
+    shared = option_names()
+    options = {k: v for k, v in first.get("options", {}).items() if v is not None and k in shared}
     folders = list(include_path) or arguments.get("include_path")
     manager = build_task_manager(folders, {**known, **options, **_LATER_IS_NOW, **metadata}, include_defaults=False)
     unknown = sorted(name for name in saved.tasks if name not in manager.task_index)
@@ -184,7 +199,9 @@ def _load(saved: SavedRun, metadata: dict[str, Any], include_path: Sequence[str]
     for name, task in loaded["tasks"].items():
         task.config.num_fewshot = recorded.get(name, {}).get("num_fewshot") or 0
         used = recorded.get(name, {}).get("generation_kwargs")
-        if used and task.config.output_type == "generate_until":
+        if task.config.output_type != "generate_until":
+            task.take_saved_stops([], bool(recorded.get(name, {}).get("chat")))
+        elif used:
             task.config.generation_kwargs = used
             stops = recorded[name].get("stops")
             task.take_saved_stops(

@@ -224,7 +224,7 @@ def _describe(tasks: list[HealthcareTask]) -> dict[str, Any]:
             "world_size": tasks[0].world_size,
             "tasks": {
                 task.task_name: {
-                    "options": task.options.as_metadata(),
+                    "options": task.options_used,
                     "prompt": task.wording,
                     "metadata": dict(task.config.metadata or {}),
                     "num_fewshot": task.config.num_fewshot,

@@ -44,7 +44,7 @@ from lm_eval_healthcare.harness.options import (
     unknown_variables,
 )
 from lm_eval_healthcare.harness.relaxed import RelaxedPerplexityTask
-from lm_eval_healthcare.harness.relaxed_engines import engine_arguments
+from lm_eval_healthcare.harness.relaxed_engines import engine_arguments, refuse_engine
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
@@ -111,7 +111,10 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
         _check_selection(config, loaded)
         if config.samples:  # the harness numbers selected rows in their own order, and labels them in the given one
             args.samples = json.dumps({task: sorted(set(rows)) for task, rows in config.samples.items()})
-        if any(isinstance(task, RelaxedPerplexityTask) for task in loaded.values()):
+        relaxed = [task for task in loaded.values() if isinstance(task, RelaxedPerplexityTask)]
+        for task in relaxed:
+            refuse_engine(task.relaxed.engine, config.model)
+        if relaxed:
             args.model_args = engine_arguments(config.model, config.model_args)
         if config.output_path:
             refuse_unwritable(Path(config.output_path))

@@ -78,6 +78,11 @@ class HealthcareTask(TaskWithExamples):
         if self.config.num_fewshot and not self.replaying:
             self.prepare_fewshot(self.config.num_fewshot)
 
+    @property
+    def options_used(self) -> dict[str, Any]:
+        """Every option with the value that it has, wherever that came from."""
+        return {**self.options.as_metadata(), **self.own_options}
+
     def _begin(self) -> None:
         """Set what the harness's constructor may already ask for."""
         self.chat = False

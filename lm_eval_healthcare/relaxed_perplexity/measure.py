@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lm_eval_healthcare.relaxed_perplexity.engines.base import Job
+from lm_eval_healthcare.relaxed_perplexity.estimator import ROUNDING
 from lm_eval_healthcare.relaxed_perplexity.matrix import Matrix, Target
 from lm_eval_healthcare.relaxed_perplexity.prefixes import Prefix, Sample, Tokens, UnknownPrefixError, choose
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 NAN_LOGLIKELIHOOD = "nan_loglikelihood"
 """Why a target has no scores: the model gave no number for one of its branches, or for a prefix."""
+POSITIVE_LOGLIKELIHOOD = "positive_loglikelihood"
+"""Why a target has no scores: the model gave a probability above 1."""
 
 
 def measure(
@@ -69,7 +72,13 @@ def _targets(job: Job, log_p: np.ndarray, sizes: Sequence[int], engine: str) -> 
         raise RuntimeError(f"engine {engine}: scores of shape {log_p.shape} for {len(job.prefixes)} prefixes")
     targets = []
     for tokens, size, row in zip(job.question.targets, sizes, log_p, strict=True):
-        unknown = not job.prefixes or bool(np.isnan(row).any())
-        kept = np.empty(0) if unknown else np.asarray(row, dtype=np.float64)
-        targets.append(Target(len(tokens), size, kept, NAN_LOGLIKELIHOOD if unknown else None))
+        reason = _why_unknown(row)
+        kept = np.empty(0) if reason else np.asarray(row, dtype=np.float64)
+        targets.append(Target(len(tokens), size, kept, reason))
     return tuple(targets)
+
+
+def _why_unknown(log_p: np.ndarray) -> str | None:
+    if not len(log_p) or np.isnan(log_p).any():
+        return NAN_LOGLIKELIHOOD
+    return POSITIVE_LOGLIKELIHOOD if log_p.max() > ROUNDING else None

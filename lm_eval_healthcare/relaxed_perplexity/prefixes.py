@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Tokens = tuple[int, ...]
 
+_ABOVE_ROUNDING = 1e-3  # nats: a prefix's log P is a sum, and rounding adds up
+
 
 class UnknownPrefixError(ValueError):
     """The model did not say how likely a prefix is."""
@@ -73,7 +75,7 @@ def choose(samples: Sequence[Sample], settings: Settings) -> list[Prefix]:
         settings: Which positions, how many prefixes, and by which log-probability they are ranked.
 
     Raises:
-        UnknownPrefixError: If the log-probability of a prefix is NaN.
+        UnknownPrefixError: If the log-probability of a prefix is NaN or above 0.
     """
     chosen = [Prefix(0, 0, 0.0, len(samples))]
     for position in settings.positions[1:]:
@@ -86,8 +88,8 @@ def choose(samples: Sequence[Sample], settings: Settings) -> list[Prefix]:
             best = max(places, key=lambda place: samples[place].log_p[-1])
             of_prefix = float(samples[places[0]].log_p[position])
             rank = of_prefix if settings.order == "prefix" else float(samples[best].log_p[-1])
-            if math.isnan(rank) or math.isnan(of_prefix):
-                raise UnknownPrefixError(f"log P of a prefix of {position} tokens is not known")
+            if math.isnan(rank) or not of_prefix < _ABOVE_ROUNDING:
+                raise UnknownPrefixError(f"log P of a prefix of {position} tokens is {of_prefix}")
             ranked.append((-rank, places[0], Prefix(position, places[0], of_prefix, len(places))))
         ranked.sort(key=lambda item: item[:2])
         chosen += [prefix for _, _, prefix in ranked[: settings.keep]]

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,6 +48,7 @@ RELAXED = "relaxed_perplexity"
 """The key of the settings in a task's section of a results file."""
 _MARK = "stride"
 _PEEKED = 20
+_CHAT = re.compile(r"\|chat:(on|off)\|")
 
 
 class Source(ABC):
@@ -156,6 +158,7 @@ def find(paths: Sequence[Path]) -> Matrices:
     found = Matrices()
     sources: list[Source] = []
     for path in paths:
+        _refuse_other_kinds(path)
         if path.suffix == SUFFIX and not path.is_dir():
             sources.append(OwnFile(read(path)))
         elif path.is_dir():
@@ -172,6 +175,17 @@ def find(paths: Sequence[Path]) -> Matrices:
     return found
 
 
+def _refuse_other_kinds(path: Path) -> None:
+    looked_for = (
+        f"Give a file of matrices (relaxed_*{SUFFIX}), a folder of results that holds such files, or sample logs or "
+        "saved answers of tasks of Relaxed Perplexity"
+    )
+    if not path.exists():
+        raise ResultsError(f"{printable(path)}: no such file or folder. {looked_for}")
+    if not path.is_dir() and path.suffix not in (SUFFIX, ".json", ".jsonl"):
+        raise ResultsError(f"{printable(path)}: a file of another kind. {looked_for}")
+
+
 def _own_files(folder: Path, faults: list[str]) -> Iterator[Source]:
     for path in discovery.files_below(folder, (SUFFIX,), faults):
         try:
@@ -184,12 +198,12 @@ def _own_files(folder: Path, faults: list[str]) -> Iterator[Source]:
 def _of_run(run: discovery.RunFiles, faults: list[str]) -> Iterator[Source]:
     for task, path in run.samples.items():
         metadata = task_metadata(run.content, task)
-        chat = bool(run.content["chat_template"]) if "chat_template" in run.content else None
+        chat = _chat(run, metadata)
         versions = {
             "lm_eval_version": str(run.content.get("lm_eval_version") or ""),
             "lm_eval_healthcare_version": str((metadata.get(SECTION) or {}).get("version") or ""),
         }
-        with _kept(faults):
+        with _faults_noted(faults):
             response = _first_response(path)
             if response is None:
                 if run.one_of_several:
@@ -197,6 +211,15 @@ def _of_run(run: discovery.RunFiles, faults: list[str]) -> Iterator[Source]:
                 continue
             settings = _settings(path, response, metadata)
             yield Responses([path], About(task, run.model, settings, date=run.stamp, chat=chat, **versions))
+
+
+def _chat(run: discovery.RunFiles, metadata: Mapping[str, Any]) -> bool | None:
+    """Say whether the task's prompts had a chat template: a task may go without the one of its run."""
+    signatures = (metadata.get(SECTION) or {}).get("signatures") or {}
+    for signature in signatures.values():
+        if found := _CHAT.search(str(signature)):
+            return found[1] == "on"
+    return bool(run.content["chat_template"]) if "chat_template" in run.content else None
 
 
 def _of_answers(folder: Path, only: Sequence[str] | None, faults: list[str]) -> Iterator[Source]:
@@ -208,7 +231,7 @@ def _of_answers(folder: Path, only: Sequence[str] | None, faults: list[str]) -> 
     run = json.loads((folder / discovery.ANSWERS_FILE).read_bytes())
     for task, paths in files.items():
         about = (run.get("tasks") or {}).get(task) or {}
-        with _kept(faults):
+        with _faults_noted(faults):
             response = _first_response(paths[0])
             if response is None:
                 continue
@@ -224,8 +247,8 @@ def _of_answers(folder: Path, only: Sequence[str] | None, faults: list[str]) -> 
             )  # fmt: skip
 
 
-class _kept:
-    """Keeps the fault of one file, so that the others are still read."""
+class _faults_noted:
+    """Notes the fault of one file, so that the others are still read."""
 
     def __init__(self, faults: list[str]) -> None:
         self._faults = faults

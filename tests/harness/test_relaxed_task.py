@@ -168,6 +168,71 @@ def test_nan_costs_one_document(tmp_path: Path) -> None:
     assert section(out)["reasons"]["nan_loglikelihood"] == 1
 
 
+def test_a_probability_above_one_costs_one_document(tmp_path: Path) -> None:
+    rows = questions(tmp_path, ("Q?", "b"), ("Q?", "ab"))
+    out = evaluate(OPEN, BigramModel(["x"], {**TABLE, "?b": 1.5}), rows, metadata={**SMALL, "relaxed_length": 0})
+    assert out["results"][OPEN]["log_relaxed_perplexity,none"] == pytest.approx(-math.log(0.9 * 0.75) / 2)
+    assert section(out)["reasons"]["positive_loglikelihood"] == 1
+
+
+def test_a_clamp_value_stands_for_zero(tmp_path: Path) -> None:  # the kind of case b40
+    """A model that gives -9999 for the "b" after "?": a sum with it is minus infinity."""
+
+    class Clamping(BigramModel):
+        def log_p(self, before: str, text: str) -> float:
+            return -9999.0 - len(text) if (before[-1:] + text).startswith("?b") else super().log_p(before, text)
+
+    rows = questions(tmp_path, ("Q?", "b"), ("Q?", "bab"), ("Q?", "ab"))
+    out = evaluate(OPEN, Clamping(["x"], TABLE), rows, metadata={**SMALL, "relaxed_length": 0})
+    found = [matrix.targets[0].log_p[0] for matrix in matrices(out)]
+    assert found == [-math.inf, -math.inf, pytest.approx(math.log(0.9 * 0.75))]
+
+
+def test_a_servers_clamp_value_is_not_added_to_other_tokens() -> None:
+    """The harness adds up what a server tells of each token: -1 and -9999 are minus infinity, -1 and -2 are -3."""
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+
+    from lm_eval_healthcare.harness.relaxed_engines import _unclamped
+
+    class TemplateAPI:
+        parse_logprobs = staticmethod(LocalCompletionsAPI.parse_logprobs)
+
+    def answer(*values: float | None) -> dict[str, Any]:
+        told = {
+            "token_logprobs": list(values), "top_logprobs": [{"a": 0.0}] * len(values), "tokens": ["a"] * len(values),
+        }  # fmt: skip
+        return {"choices": [{"index": 0, "logprobs": told}]}
+
+    lm = TemplateAPI()
+    with _unclamped(lm):
+        (clamped,) = lm.parse_logprobs(outputs=answer(None, -1.0, -9999.0, -5.0), tokens=[[1, 2, 3]], ctxlens=[1])
+        (plain,) = lm.parse_logprobs(outputs=answer(None, -1.0, -2.0, -5.0), tokens=[[1, 2, 3]], ctxlens=[1])
+    assert clamped[0] == -math.inf
+    assert plain[0] == -3.0
+    assert "parse_logprobs" not in vars(lm)
+
+
+def test_chat_completions_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    class TemplateAPI(BigramModel):
+        pass
+
+    class LocalChatCompletion(TemplateAPI):
+        pass
+
+    model = LocalChatCompletion(["ba"], TABLE)
+    with pytest.raises(OptionError, match="chat completions tell no log-likelihoods"):
+        evaluate(OPEN, model, questions(tmp_path, ("Q?", "b")), metadata=SMALL)
+    assert not model.asked
+
+
+def test_a_length_that_no_prompt_fits_beside_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"relaxed_length=1000: .* 63 tokens"):
+        evaluate(
+            OPEN, BigramModel(["ba"], TABLE, max_length=64), questions(tmp_path, ("Q?", "b")),
+            metadata={**SMALL, "relaxed_length": "1000"},
+        )  # fmt: skip
+
+
 def test_all_samples_that_end_early_are_told(tmp_path: Path) -> None:
     out = evaluate(OPEN, BigramModel(["", "b"], TABLE), questions(tmp_path, ("Q?", "b")), metadata=SMALL)
     (matrix,) = matrices(out)
@@ -191,7 +256,7 @@ def test_seeds_reach_only_who_takes_them(tmp_path: Path) -> None:
     assert all("seed" not in arguments for _, arguments in local.asked)
     _, arguments = local.asked[0]
     assert arguments == {
-        "until": [], "max_gen_toks": 2, "do_sample": True, "temperature": 0.8, "top_p": 0.9,
+        "until": [], "max_gen_toks": 10, "do_sample": True, "temperature": 0.8, "top_p": 0.9,
     }  # fmt: skip
 
 

@@ -8,12 +8,13 @@ Every branch costs one full pass over question, prefix and target: use it where 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lm_eval_healthcare.relaxed_perplexity.engines.base import Engine, Job, Question
+from lm_eval_healthcare.relaxed_perplexity.engines.base import CLAMPED, Engine, Job, Question
 from lm_eval_healthcare.relaxed_perplexity.prefixes import Sample, Tokens
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ Generate = Callable[[Sequence[Question], "Settings"], list[list[Tokens]]]
 """Takes questions and returns the tokens of `settings.samples` completions of each, of any length."""
 Loglikelihood = Callable[[Sequence[tuple[Tokens, Tokens]]], Sequence[float]]
 """Takes pairs (context, continuation), none empty, and returns log P(continuation | context) of each, in nats."""
+
+
+_IMPROBABLE = 100.0  # nats: the largest that a token could cost on average
 
 
 class GenericEngine(Engine):
@@ -46,6 +50,8 @@ class GenericEngine(Engine):
             written: list[list[Tokens]] = [[()] * settings.samples for _ in questions]
         else:
             written = self._generate(questions, settings)
+        if [len(completions) for completions in written] != [settings.samples] * len(questions):
+            raise RuntimeError(f"the model wrote fewer completions than {settings.samples} for each question")
         texts = [[tuple(tokens[: settings.length]) for tokens in completions] for completions in written]
         pieces = {
             (question.tokens + text[:start], text[start:end])
@@ -75,10 +81,16 @@ class GenericEngine(Engine):
         ]
 
     def _ask(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> dict[tuple[Tokens, Tokens], float]:
-        values = [float(value) for value in self._loglikelihood(pairs)]
-        if len(values) != len(pairs):
-            raise RuntimeError(f"the model returned {len(values)} log-likelihoods for {len(pairs)} requests")
+        given = [float(value) for value in self._loglikelihood(pairs)]
+        values = [_read(value, len(tokens)) for value, (_, tokens) in zip(given, pairs, strict=False)]
+        if len(given) != len(pairs):
+            raise RuntimeError(f"the model returned {len(given)} log-likelihoods for {len(pairs)} requests")
         return dict(zip(pairs, values, strict=True))
+
+
+def _read(log_p: float, tokens: int) -> float:
+    """Read a sum that holds what some back ends write for minus infinity: no model is that sure of every token."""
+    return -math.inf if log_p <= CLAMPED and log_p < -_IMPROBABLE * tokens else log_p
 
 
 def _pieces(length: int, settings: Settings) -> list[tuple[int, int]]:
