@@ -37,9 +37,9 @@ os.environ.setdefault("TQDM_DISABLE", "1")  # read by tqdm when a bar is made
 
 from _relaxed_jobs import model_folder
 
-from lm_eval_healthcare.relaxed_perplexity import Matrix, Settings, measure
+from lm_eval_healthcare.relaxed_perplexity import Matrix, Sample, Settings, measure
 from lm_eval_healthcare.relaxed_perplexity.curves import cross_entropies
-from lm_eval_healthcare.relaxed_perplexity.engines.base import Question
+from lm_eval_healthcare.relaxed_perplexity.engines.base import Engine, Job, Question
 from lm_eval_healthcare.relaxed_perplexity.estimator import read
 from lm_eval_healthcare.relaxed_perplexity.prefixes import Tokens
 
@@ -71,13 +71,34 @@ class Document:
     targets: dict[str, list[Text]]
 
 
+class Remembering(Engine):
+    """Another engine that samples each question once: its targets may be asked about one after another."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Take the engine; it is one whose samples do not depend on the targets."""
+        self.name, self._engine = engine.name, engine
+        self._known: dict[tuple[Tokens, int, Settings], list[Sample]] = {}
+
+    def sample(self, questions: Sequence[Question], settings: Settings) -> list[list[Sample]]:
+        """Return completions, those of before where there are some."""
+        keys = [(question.tokens, question.seed, settings) for question in questions]
+        for key, question in zip(keys, questions, strict=True):
+            if key not in self._known:
+                (self._known[key],) = self._engine.sample([question], settings)
+        return [self._known[key] for key in keys]
+
+    def score(self, jobs: Sequence[Job]) -> list[np.ndarray]:
+        """Return what the engine returns."""
+        return self._engine.score(jobs)
+
+
 @dataclass(frozen=True)
 class Study:
     """The model and how it is asked."""
 
     lm: Any
     codec: Any
-    engine: Any
+    engine: Engine
     settings: Settings
 
     def documents(self, task: str, data: str, limit: int, chat: bool) -> list[Document]:
@@ -294,7 +315,7 @@ def main() -> int:
     import transformers
     from lm_eval.models.huggingface import HFLM
 
-    from lm_eval_healthcare.harness.relaxed_engines import AUTO, Codec, engine_for
+    from lm_eval_healthcare.harness.relaxed_engines import TRANSFORMERS, Codec, engine_for
 
     if arguments.device == "cpu":
         torch.set_num_threads(1)
@@ -306,9 +327,8 @@ def main() -> int:
     codec = Codec(lm)
     settings = Settings(samples=arguments.samples, keep=5, length=arguments.length, stride=8, end=arguments.end)
     print(f"{folder.name}, {arguments.dtype}; {settings.signature}; rows: {arguments.data}")
-    show(
-        Study(lm, codec, engine_for(lm, codec, AUTO, None), settings), arguments.tasks, arguments.data, arguments.limit
-    )
+    study = Study(lm, codec, Remembering(engine_for(lm, codec, TRANSFORMERS, None)), settings)
+    show(study, arguments.tasks, arguments.data, arguments.limit, TEMPLATES[arguments.template])
     return 0
 
 

@@ -156,10 +156,10 @@ def chosen_readings(given: list[str], combination: str) -> list[str]:
                 names.append(name)
             elif name:
                 close = difflib.get_close_matches(name, READINGS, n=1)
-                hint = f" Did you mean {close[0]}?" if close else ""
-                hint = " A PATH goes before --reading." if Path(text).exists() else hint
+                hint = f". Did you mean {close[0]}?" if close else "."
+                hint = "; a PATH goes before --reading." if Path(text).exists() else hint
                 raise UserError(
-                    f"--reading {name}: no such reading.{hint} There are {', '.join([*sets, *QUANTITIES])}, and their "
+                    f"--reading {name}: no such reading{hint} There are {', '.join([*sets, *QUANTITIES])}, and their "
                     "variants; see lm-eval-healthcare relaxed --help"
                 )
     return list(dict.fromkeys(combined(name, combination) for name in names))

@@ -2,8 +2,8 @@
 
 The harness gives a standard error to its own `mean` only, and its `mean` turns one NaN into NaN; `nanmean` resamples
 100,000 times for a number with a closed form. `evaluator_utils` looks the error's function up by the aggregation in
-`stderr_for_metric`; `install` adds ours to that look-up. One more
-method of the harness is wrapped, in `matrix_files`.
+`stderr_for_metric`; `install` adds ours to that look-up. One more method of the harness is
+wrapped, in `matrix_files`.
 
 Values of `scored_mean` and `scored_median` are numbers. Values of the perplexities are pairs of log-likelihood and
 length, as in the harness's own `weighted_perplexity` and `bits_per_byte`, which have no error and overflow. Values of

@@ -32,8 +32,9 @@ class ScoredDocument(dict):
 
     def keys(self) -> Any:
         """Return the names of the metrics."""
-        texts = {name for name in self if isinstance(self[name], str)} if self._metrics is None else set()
-        return dict.fromkeys(name for name in self._metrics or self if name not in texts).keys()
+        if self._metrics is not None:
+            return dict.fromkeys(self._metrics).keys()
+        return {name: None for name in self if not isinstance(self[name], str)}.keys()
 
     def items(self) -> Any:
         """Return the pairs that are aggregated."""

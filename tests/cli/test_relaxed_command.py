@@ -223,7 +223,7 @@ def test_errors(tmp_path: Path, capsys: Capture) -> None:
     for arguments, message in (
         ((), "no PATH given; give a .parquet file of matrices, or a folder of results"),
         ((tmp_path / "none.parquet",), "none.parquet: no such file"),
-        ((path, "--reading", "relaxed_perplexitty"), "did you mean relaxed_perplexity?"),
+        ((path, "--reading", "relaxed_perplexitty"), "Did you mean relaxed_perplexity?"),
         (("--reading", "relaxed_perplexity", path), "a PATH goes before --reading"),
     ):
         code, out, err = relaxed(capsys, *arguments)

@@ -231,7 +231,7 @@ class PromptIds(Way):
         """Return what the engine lacks."""
         wanted = {"prompt_logprob_token_ids", "prompt_logprob_start", "skip_reading_prefix_cache"}
         if not wanted <= facts.parameters:
-            return "a vLLM that knows prompt_logprob_token_ids (0.33 or newer)"
+            return "a vLLM that knows prompt_logprob_token_ids (0.32 or newer)"
         return None if facts.new_runner else "vLLM's newer model runner (VLLM_USE_V2_MODEL_RUNNER=1)"
 
     def request(self, branch: Branch) -> Request:
@@ -293,7 +293,7 @@ class Trace(_Decoded):
     def missing(self, facts: Facts) -> str | None:
         """Return what the engine lacks."""
         if "trace_decode_token_ids" not in facts.parameters:
-            return "a vLLM that knows trace_decode_token_ids (0.33 or newer)"
+            return "a vLLM that knows trace_decode_token_ids (0.32 or newer)"
         return None if facts.trace else "the engine's argument enable_trace_replay=True"
 
     def _target(self, tokens: list[int]) -> dict[str, Any]:
