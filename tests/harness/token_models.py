@@ -141,3 +141,16 @@ class BigramModel(CharacterModel):
         pairs = zip(before[-1:] + text[:-1], text, strict=True)
         values = [self.table.get(first + second, self.other) for first, second in pairs]
         return sum(math.log(value) if value > 0 else (-math.inf if value == 0 else math.nan) for value in values)
+
+
+def log_probability_float32(lm: Any) -> Callable[[list[int], list[int]], float]:
+    """As `log_probability`, with the harness's log-softmax in float32: one forward pass, no cache."""
+    import torch
+
+    def value(before: list[int], tokens: list[int]) -> float:
+        with torch.inference_mode():
+            logits = lm.model(torch.tensor([before + tokens])).logits[0, len(before) - 1 : -1]
+            chosen = torch.log_softmax(logits.float(), dim=-1).gather(1, torch.tensor(tokens)[:, None])
+        return float(chosen.double().sum())
+
+    return value
