@@ -123,6 +123,7 @@ def test_the_same_numbers_again(model: Any, tmp_path: Path, monkeypatch: pytest.
     assert all(response["texts"] != first[question]["texts"] for question, response in seeded.items())
 
 
+@pytest.mark.long
 def test_most_questions_prefer_their_answer(model: Any, tmp_path: Path) -> None:
     """An answer against another question's of the same number of tokens, see bench/relaxed_sense.py."""
     rows, codec = sample_rows(), Codec(model)
@@ -285,7 +286,7 @@ def kept(folder: Path) -> int:
 # Ranks
 
 
-@pytest.mark.parametrize("engine", ["transformers", "generic"])
+@pytest.mark.parametrize("engine", ["transformers", pytest.param("generic", marks=pytest.mark.long)])
 def test_two_ranks_give_what_one_gives(tmp_path: Path, engine: str) -> None:
     """Three documents over two processes (gloo), so that one rank has more than the other."""
     pytest.importorskip("accelerate")

@@ -91,6 +91,7 @@ def server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         log.close()
 
 
+@pytest.mark.long
 def test_a_server_gives_what_transformers_gives(server: str, demo_model: Path) -> None:
     """Completions written by the server, scored by it and by transformers: the same log-probabilities."""
     from lm_eval import simple_evaluate
