@@ -24,7 +24,7 @@ WASTE = 0.1
 _SHARE = {"cpu": 0.25, "gpu": 0.5}
 _CPU_MOST = GIB  # a core gains nothing from more rows at once than fit into this
 _UNKNOWN = 2 * GIB
-_CPU_TOKENS_A_THREAD = 1024
+_CPU_TOKENS, _CPU_MOST_TOKENS, _CPU_RUN = 128, 1024, 192
 _GPU_TOKENS = 2**15
 
 Item = TypeVar("Item")
@@ -125,6 +125,9 @@ class Memory:
     Attributes:
         bytes: The most that the rows of a pass may take.
         tokens: The most tokens of a pass; more would not make it faster.
+        enough: Tokens of a pass that is about as fast, for each token, as a longer one.
+        run_length: Tokens of a text after which a pass had better end, see `SharedScorer`; 0: anywhere is as good.
+        forget: Called when memory did not suffice; gives back what is only held to be used again.
     """
 
     def __init__(self, device: torch.device, gib: float | None = None) -> None:
@@ -136,8 +139,12 @@ class Memory:
         """
         import torch
 
-        kind = "cpu" if device.type == "cpu" else "gpu"
-        self.tokens = _CPU_TOKENS_A_THREAD * torch.get_num_threads() if kind == "cpu" else _GPU_TOKENS
+        self.tokens, self.enough, self.run_length = _GPU_TOKENS, _GPU_TOKENS, 0
+        if device.type == "cpu":
+            threads = torch.get_num_threads()
+            self.tokens, self.enough = _CPU_MOST_TOKENS * threads, _CPU_TOKENS * max(1, threads // 4)
+            self.run_length = _CPU_RUN
+        self.forget: Callable[[], None] = lambda: None
         self._device, self._given, self._lowered = device, gib, 1
         self.bytes = 0
         self.measure()
@@ -169,6 +176,7 @@ class Memory:
             problem = _attempt(step, part)
             if problem is None:
                 continue
+            self.forget()
             release()
             if len(part) <= 1:
                 raise problem if isinstance(problem, NotEnoughMemory) else _too_large(what, problem)
@@ -180,37 +188,52 @@ class Memory:
             waiting += [part[half:], part[:half]]
 
 
-def chunked(
-    rows: Sequence[Row], question: int, room: int, need: Footprint, most: int, *, equal: bool
-) -> list[list[Row]]:
+@dataclass(frozen=True)
+class Limits:
+    """What the rows of one forward pass may be.
+
+    Attributes:
+        question: Tokens of the question, which each row sees.
+        need: What rows need.
+        room: Bytes that they may take.
+        most: Tokens that a pass may have.
+        enough: Tokens from which on a pass takes no rows with other numbers of tokens before them, which need padding.
+        equal: Whether all rows of a pass must agree in the tokens before them and in their own.
+    """
+
+    question: int
+    need: Footprint
+    room: int
+    most: int
+    enough: int
+    equal: bool = False
+
+    def allow(self, chunk: Sequence[Row], row: Row) -> bool:
+        """Return whether a row may join a chunk whose rows are not longer than it."""
+        last, size = chunk[-1], len(chunk) + 1
+        if row.before != last.before and (self.equal or len(chunk) * last.new >= self.enough):
+            return False
+        if (self.equal and row.new != last.new) or size * row.new > self.most:
+            return False
+        padding = size * row.new - sum(other.new for other in chunk) - row.new
+        seen = self.question + max(row.before, *(other.before for other in chunk)) + row.new
+        kept = max(row.kept, *(other.kept for other in chunk))
+        return padding <= WASTE * size * row.new and size * self.need.row(row.new, seen, kept) <= self.room
+
+
+def chunked(rows: Sequence[Row], limits: Limits) -> list[list[Row]]:
     """Return rows in chunks for one forward pass each, at most a tenth of which is padding.
 
     Args:
         rows: The rows.
-        question: Tokens of the question.
-        room: Bytes that the rows of a chunk may take; a single row is never split.
-        need: What rows need.
-        most: Tokens that a chunk may have; a single row is never split.
-        equal: Whether the rows of a chunk must agree in the tokens before them and in their own number.
+        limits: What the rows of a chunk may be; a single row always makes one.
     """
     chunks: list[list[Row]] = []
-    real = farthest = kept = 0
     for row in sorted(rows, key=lambda row: (row.new, row.before)):
-        if chunks:
-            size = len(chunks[-1]) + 1
-            farthest, kept = max(farthest, row.before), max(kept, row.kept)
-            real += row.new
-            alike = (row.new, row.before) == (chunks[-1][-1].new, chunks[-1][-1].before)
-            if (
-                size * row.new <= most
-                and size * row.new - real <= WASTE * size * row.new
-                and size * need.row(row.new, question + farthest + row.new, kept) <= room
-                and (alike or not equal)
-            ):
-                chunks[-1].append(row)
-                continue
-        chunks.append([row])
-        real, farthest, kept = row.new, row.before, row.kept
+        if chunks and limits.allow(chunks[-1], row):
+            chunks[-1].append(row)
+        else:
+            chunks.append([row])
     return chunks
 
 

@@ -170,6 +170,7 @@ class TransformersEngine(Engine):
             name in _names(forward.config) for name in ("num_kv_shared_layers", "kv_sharing_modes")
         )
         scratch = Scratch(reuse=not later_layers_look_back)
+        self._memory.forget = scratch.clear
         self._shared = SharedScorer(forward, need, self._memory, pad=self._pad, scratch=scratch)
 
     def _tell(self, reason: object) -> None:
