@@ -111,7 +111,7 @@ def compare(subject: Subject, setting: Setting, repeats: int, step: int) -> bool
 def scoring(folder: Path, repeats: int, quick: bool) -> bool:
     """Print the tables of both models."""
     good = True
-    for subject, times, step in ((random_llama(), repeats, 1), (real_model(folder), 1, 16 if quick else 4)):
+    for subject, times, step in ((random_llama(), repeats, 1), (real_model(folder), 1, 16 if quick else 8)):
         chosen = SETTINGS[:2] if quick and subject.tokens else SETTINGS
         print(f"\n{subject.name}, {times} question{'s' * (times > 1)}\n{HEAD}", flush=True)
         for setting in chosen:

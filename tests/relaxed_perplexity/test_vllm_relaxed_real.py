@@ -21,6 +21,7 @@ from lm_eval_healthcare.relaxed_perplexity.settings import Settings
 from toy_llama import END, TABLE, token_ids, write_bigram_llama
 
 pytestmark = pytest.mark.vllm
+WAYS = ["forced", *(pytest.param(way, marks=pytest.mark.long) for way in ("cached", "plain"))]
 
 WINDOW = 384
 SETTINGS = Settings(samples=3, keep=2, length=16, stride=8, seed=7)
@@ -131,7 +132,7 @@ def assert_close(found: list[np.ndarray], truth: list[np.ndarray]) -> None:
         np.testing.assert_allclose(one, other, atol=1e-4, rtol=1e-6)
 
 
-@pytest.mark.parametrize("way", ["forced", "cached", "plain"])
+@pytest.mark.parametrize("way", WAYS)
 def test_every_way_is_one_forward_pass_a_branch(llm: Any, jobs: list[Job], truth: list[np.ndarray], way: str) -> None:
     assert_close(engine_of(llm, way).score(jobs), truth)
 
@@ -265,7 +266,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory, llm: Any) -> Iterator[Any]:
     gc.collect()
 
 
-@pytest.mark.parametrize("way", ["forced", "cached", "plain"])
+@pytest.mark.parametrize("way", WAYS)
 def test_the_table_by_hand(toy: Any, way: str) -> None:
     """P("ba" | ... a) = 0.3 * 0.6; P("ba" | ... b) = 0.3 * 0.6; P("ab" | ... a) = 0.5 * 0.3; ... b: 0.6 * 0.3."""
     ids = token_ids()
