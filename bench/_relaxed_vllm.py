@@ -33,7 +33,8 @@ def load(model: str, dtype: str, share: float) -> Any:
 
 def compare(model: str, dtype: str, share: float, quick: bool) -> bool:
     """Print a row for each setting; return whether the numbers are equal, as far as the dtype allows to ask."""
-    from lm_eval_healthcare.harness.relaxed_engines import AUTO, Codec, engine_for
+    from lm_eval_healthcare.harness.relaxed_codec import Codec
+    from lm_eval_healthcare.harness.relaxed_engines import AUTO, engine_for
 
     lm = load(model, dtype, share)
     engine: Any = engine_for(lm, Codec(lm), AUTO, None)

@@ -315,7 +315,8 @@ def main() -> int:
     import transformers
     from lm_eval.models.huggingface import HFLM
 
-    from lm_eval_healthcare.harness.relaxed_engines import TRANSFORMERS, Codec, engine_for
+    from lm_eval_healthcare.harness.relaxed_codec import Codec
+    from lm_eval_healthcare.harness.relaxed_engines import TRANSFORMERS, engine_for
 
     if arguments.device == "cpu":
         torch.set_num_threads(1)

@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 from lm_eval_healthcare import task_manager, tasks_path
-from lm_eval_healthcare.harness.relaxed_engines import TRANSFORMERS, Codec, _scorer, engine_for
+from lm_eval_healthcare.harness.relaxed_codec import Codec
+from lm_eval_healthcare.harness.relaxed_engines import TRANSFORMERS, _scorer, engine_for
 from lm_eval_healthcare.harness.relaxed_requests import plan_document
 from lm_eval_healthcare.relaxed_perplexity import Matrix, Sample, Settings, choose
 from lm_eval_healthcare.relaxed_perplexity.engines.base import Job, Question

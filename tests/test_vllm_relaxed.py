@@ -104,7 +104,8 @@ def test_a_server_gives_what_transformers_gives(server: str, demo_model: Path) -
     from lm_eval.models.openai_completions import LocalCompletionsAPI
 
     from lm_eval_healthcare import task_manager
-    from lm_eval_healthcare.harness.relaxed_engines import Codec, engine_for
+    from lm_eval_healthcare.harness.relaxed_codec import Codec
+    from lm_eval_healthcare.harness.relaxed_engines import engine_for
     from lm_eval_healthcare.relaxed_perplexity import Matrix, Sample
     from lm_eval_healthcare.relaxed_perplexity.engines.base import Job, Question
     from token_models import load

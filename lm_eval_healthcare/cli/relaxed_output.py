@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -19,6 +17,7 @@ from lm_eval_healthcare.relaxed_perplexity.estimator import COMBINATIONS, QUANTI
 from lm_eval_healthcare.results.names import printable
 from lm_eval_healthcare.scoring.relaxed import READINGS, name_parts
 from lm_eval_healthcare.scoring.relaxed_summary import summarise
+from lm_eval_healthcare.whole_file import whole_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,16 +64,11 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         UserError: If that cannot be done.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8", newline="")
-        os.replace(part, path)
+        with whole_file(path) as part:
+            part.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise UserError(f"--output {path}: cannot be written ({error}); choose another folder") from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def _by_task(done: Sequence[Reduced], readings: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from lm_eval.api.model import CacheHook, TemplateLM
 
 from lm_eval_healthcare.harness.likelihood import computed, token_limit
 from lm_eval_healthcare.harness.options import OptionError
+from lm_eval_healthcare.harness.relaxed_codec import Codec, is_a
 from lm_eval_healthcare.relaxed_perplexity.engines.base import CLAMPED
 from lm_eval_healthcare.relaxed_perplexity.engines.generic import GenericEngine
 
@@ -25,95 +25,10 @@ if TYPE_CHECKING:
 
 AUTO, GENERIC, TRANSFORMERS, VLLM = "auto", "generic", "transformers", "vllm"
 ENGINES = (AUTO, GENERIC, TRANSFORMERS, VLLM)
-_ANCHORS = (".", "a", "\n", ":")
-_PIECE = re.compile(r"\s*\S+|\s+")
 # Back ends that hand `seed` in the generation arguments on to what samples; without it they sample the same text again.
 _TAKE_SEEDS = {"TemplateAPI", "VLLM", "SGLangLM"}
 _SPARE = 8  # tokens that are asked for beyond a completion's length: text encoded again may have fewer
 _GPU_QUESTIONS = 8
-
-
-class Codec:
-    """Turns texts into the tokens of a model and back; models that show no tokens are asked in words.
-
-    Attributes:
-        unit: `tokens`, or `words` where the model shows none.
-    """
-
-    def __init__(self, lm: Any) -> None:
-        """Look at what the model has.
-
-        Raises:
-            OptionError: If it is a server's model whose tokenizer is not known, or that tells no log-likelihoods.
-        """
-        self._lm = lm
-        if any("Chat" in kind.__name__ for kind in type(lm).__mro__) and _is(lm, "TemplateAPI"):
-            raise OptionError(
-                f"{type(lm).__name__}: chat completions tell no log-likelihoods, of which Relaxed Perplexity is made; "
-                "use --model local-completions with the same server's /v1/completions and --apply_chat_template"
-            )
-        own = callable(getattr(lm, "tok_encode", None)) and _decoder(lm) is not None
-        if isinstance(lm, TemplateLM) and not own:
-            raise OptionError(
-                "Relaxed Perplexity counts in tokens, and the tokenizer of this model is not known; name it with "
-                "--model_args tokenizer=..., and leave tokenizer_backend at its default"
-            )
-        self.unit = "tokens" if own else "words"
-        self._prompts: dict[Tokens, str] = {}
-        self._front = getattr(lm, "prefix_token_id", None) if own else None
-        self._pieces: dict[str, int] = {}
-        self._texts: list[str] = []
-
-    def prompt(self, text: str) -> list[int]:
-        """Return the tokens of a prompt, special ones included where the model has them."""
-        tokens = list(self._lm.tok_encode(text)) if self.unit == "tokens" else self._words(text)
-        self._prompts[tuple(tokens)] = text
-        return tokens
-
-    def prompt_text(self, tokens: Tokens) -> str:
-        """Return the text of a prompt's tokens: the very prompt, unless it was cut; decoding may change blanks."""
-        if text := self._prompts.get(tokens):
-            return text
-        adds_front = self._front is not None and self.prompt("a")[:1] == [self._front]
-        return self.decode(tokens[1:] if adds_front and tokens[0] == self._front else tokens)
-
-    def after(self, text: str) -> list[int]:
-        """Return the tokens of a text that stands after another one, as the model would write it."""
-        if self.unit == "words":
-            return self._words(text)
-        for anchor in _ANCHORS:
-            before, whole = self._plain(anchor), self._plain(anchor + text)
-            if before and whole[: len(before)] == before:
-                return whole[len(before) :]
-        return self._plain(text)
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens."""
-        if self.unit == "words":
-            return "".join(self._texts[token] for token in tokens)
-        decoder = _decoder(self._lm)
-        assert decoder is not None
-        return str(decoder(list(tokens)))
-
-    def _plain(self, text: str) -> list[int]:
-        return list(self._lm.tok_encode(text, add_special_tokens=False)) if text else []
-
-    def _words(self, text: str) -> list[int]:
-        ids = []
-        for piece in _PIECE.findall(text):
-            if piece not in self._pieces:
-                self._pieces[piece] = len(self._texts)
-                self._texts.append(piece)
-            ids.append(self._pieces[piece])
-        return ids
-
-
-def _decoder(lm: Any) -> Callable[[list[int]], str] | None:
-    for owner in (getattr(lm, "tokenizer", None), lm):
-        for name in ("decode", "tok_decode"):
-            if callable(getattr(owner, name, None)):
-                return getattr(owner, name)
-    return None
 
 
 def engine_for(lm: Any, codec: Codec, chosen: str, memory: float | None) -> Engine:
@@ -190,11 +105,7 @@ def _end_tokens(lm: Any, generation_config: Any) -> set[int]:
 
 
 def _is_vllm(lm: Any) -> bool:
-    return _is(lm, "VLLM") and getattr(lm, "data_parallel_size", 1) == 1
-
-
-def _is(lm: Any, name: str) -> bool:
-    return any(kind.__name__ == name for kind in type(lm).__mro__)
+    return is_a(lm, "VLLM") and getattr(lm, "data_parallel_size", 1) == 1
 
 
 def refuse_engine(engine: str, model: Any) -> None:
@@ -246,7 +157,7 @@ def _vllm_engine(lm: Any) -> Engine:
 
 
 def _generator(lm: Any, codec: Codec) -> Callable[[Sequence[Question], Settings], list[list[Tokens]]]:
-    takes_seeds = any(_is(lm, name) for name in _TAKE_SEEDS)
+    takes_seeds = any(is_a(lm, name) for name in _TAKE_SEEDS)
 
     def generate(questions: Sequence[Question], settings: Settings) -> list[list[Tokens]]:
         if settings.end != "stop":
@@ -279,7 +190,7 @@ def _generator(lm: Any, codec: Codec) -> Callable[[Sequence[Question], Settings]
             "temperature": settings.temperature,
             "top_p": settings.top_p,
             # What a model's folder says of sampling must not come on top.
-            **({"top_k": 0, "repetition_penalty": 1.0} if _is(lm, "HFLM") else {}),
+            **({"top_k": 0, "repetition_penalty": 1.0} if is_a(lm, "HFLM") else {}),
             **({"seed": settings.seed + number} if takes_seeds else {}),
         }
 
@@ -310,7 +221,7 @@ def _scorer(lm: Any, codec: Codec) -> Callable[[Sequence[tuple[Tokens, Tokens]]]
 def _unclamped(lm: Any) -> Iterator[None]:
     """Let a server's stand-in for minus infinity, -9999, count as that before the harness adds it to other tokens'."""
     parse = getattr(lm, "parse_logprobs", None)
-    if not _is(lm, "TemplateAPI") or parse is None:
+    if not is_a(lm, "TemplateAPI") or parse is None:
         yield
         return
 

@@ -24,7 +24,8 @@ import lm_eval_healthcare
 from lm_eval_healthcare.harness import requests as request_types
 from lm_eval_healthcare.harness.likelihood import entries, token_limit
 from lm_eval_healthcare.harness.options import OptionError
-from lm_eval_healthcare.harness.relaxed_engines import Codec, engine_for
+from lm_eval_healthcare.harness.relaxed_codec import Codec
+from lm_eval_healthcare.harness.relaxed_engines import engine_for
 from lm_eval_healthcare.harness.replay import ReplayModel
 from lm_eval_healthcare.relaxed_perplexity import Matrix, Settings, Target, measure
 from lm_eval_healthcare.relaxed_perplexity.engines.base import Question

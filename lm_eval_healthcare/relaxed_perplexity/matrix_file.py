@@ -24,6 +24,7 @@ from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.relaxed_perplexity.matrix import Matrix, Target
 from lm_eval_healthcare.relaxed_perplexity.prefixes import Prefix
 from lm_eval_healthcare.relaxed_perplexity.settings import Settings
+from lm_eval_healthcare.whole_file import whole_file
 
 FORMAT = "lm_eval_healthcare relaxed perplexity"
 VERSION = 1
@@ -177,11 +178,9 @@ def write(path: Path, rows: Iterable[Row], about: About) -> Path:
     import pyarrow.parquet as pq
 
     schema = _schema().with_metadata({_KEY: json.dumps(_content(about), ensure_ascii=False).encode()})
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     remaining = iter(rows)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as stream:
+        with whole_file(path) as part, part.open("wb") as stream:
             # Scores of doubles differ from row to row, so a dictionary of them would only grow.
             with pq.ParquetWriter(
                 stream, schema, compression="zstd", compression_level=9, write_statistics=False,
@@ -192,14 +191,10 @@ def write(path: Path, rows: Iterable[Row], about: About) -> Path:
                     writer.write_table(pa.Table.from_pydict(_columns(some), schema=schema))
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(part, path)
     except OSError as error:
         raise MatrixFileError(
             f"{path}: matrices could not be written ({error}); free space or choose another folder"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
     return path
 
 

@@ -6,8 +6,6 @@ documents. A document's value at a position is the sum over its targets in a lis
 
 from __future__ import annotations
 
-import contextlib
-import os
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ import numpy as np
 from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.relaxed_perplexity.curves import cross_entropies
 from lm_eval_healthcare.report.data_figures import PALETTE
+from lm_eval_healthcare.whole_file import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,16 +126,11 @@ def draw(path: Path, panels: Sequence[Panel], source: str) -> Path:
             "of fewer runs"
         )
     picture = figure(panels, source)
-    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        picture.savefig(part, dpi=160)
-        os.replace(part, path)
+        with whole_file(path) as part:
+            picture.savefig(part, dpi=160)
     except OSError as error:
         raise UserError(f"--figure {path}: cannot be written ({error}); choose another folder") from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
     return path
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lm_eval_healthcare.harness.relaxed_engines import Codec, engine_for
+from lm_eval_healthcare.harness.relaxed_codec import Codec
+from lm_eval_healthcare.harness.relaxed_engines import engine_for
 from lm_eval_healthcare.relaxed_perplexity import Sample, Settings, choose, reduce
 from lm_eval_healthcare.relaxed_perplexity.engines.base import Engine, Job, Question
 from token_models import load
