@@ -106,6 +106,7 @@ def test_numbers_of_a_run(model: Any, chat: bool) -> None:
     assert f"chat:{'on' if chat else 'off'}" in section["signatures"]["relaxed_perplexity"]
 
 
+@pytest.mark.long
 def test_the_same_numbers_again(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The seed alone decides: not the run, nor what else is asked, in which order, and how much at once."""
     rows = sample_rows()[:4]
@@ -203,6 +204,7 @@ def test_engines_agree_on_the_same_samples(model: Any) -> None:
 # Commands
 
 
+@pytest.mark.long
 def test_the_plain_command_and_its_files(demo_model: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
     """The harness's own command, told where the tasks are; `relaxed` reads the same numbers from the file beside."""
     command = [
@@ -236,6 +238,7 @@ def test_the_plain_command_and_its_files(demo_model: Path, tmp_path: Path, cli: 
     assert len(rows[0]["readings"]) == 7
 
 
+@pytest.mark.long
 def test_killed_and_continued(demo_model: Path, model: Any, tmp_path: Path) -> None:
     """Killed when two documents are there; the second run computes the others only, and gives a whole run's numbers."""
     limit, cache = 6, tmp_path / "cache"
