@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lm_eval_healthcare.scoring.aggregate import scored, scored_mean, scored_mean_stderr
+from lm_eval_healthcare.analysis.aggregate import scored, scored_mean, scored_mean_stderr
 
 logger = logging.getLogger(__name__)
 

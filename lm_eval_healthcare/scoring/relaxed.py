@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.relaxed_perplexity import estimator
-from lm_eval_healthcare.scoring.aggregate import (
+from lm_eval_healthcare.analysis.aggregate import (
     scored_mean,
     scored_mean_stderr,
     scored_median,

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lm_eval_healthcare.scoring.aggregate import scored_mean, scored_median
+from lm_eval_healthcare.analysis.aggregate import scored_mean, scored_median
 from lm_eval_healthcare.scoring.relaxed import DocumentValues, corpus_value, document_values
 
 if TYPE_CHECKING:

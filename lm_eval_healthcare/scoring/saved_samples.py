@@ -25,7 +25,7 @@ from lm_eval_healthcare.results.results_file import (
 )
 from lm_eval_healthcare.results.texts import NoText, TextRows, look_into, read_texts
 from lm_eval_healthcare.scoring.documents import METRIC_MISSING
-from lm_eval_healthcare.scoring.reasoning import CUT_REASONING
+from lm_eval_healthcare.results.reasoning import CUT_REASONING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -55,7 +55,8 @@ def test_fifty_questions(model: Any) -> None:
     codec, one_pass = Codec(model), log_probability_float32(model)
     engine = engine_for(model, codec, "transformers", None)
     generic = engine_for(model, codec, "generic", None)
-    asked, lengths, early, worst = 0, set(), 0, 0.0
+    asked, lengths, early = 0, set(), 0
+    off: dict[str, list[tuple[float, float]]] = {engine.name: [], generic.name: []}
     for place, (prompt, targets) in enumerate(questions()):
         if asked == 50:
             break
@@ -72,9 +73,8 @@ def test_fifty_questions(model: Any) -> None:
                 for t in plan.question.targets
             ]
         )
-        for values in (found, other):
-            worst = max(worst, float(np.abs(values - expected).max()))
-            assert values == pytest.approx(expected, abs=1e-4, rel=1e-7)
+        for name, values in ((engine.name, found), (generic.name, other)):
+            off[name] += zip(np.abs(values - expected).flat, np.abs(expected).flat, strict=True)
         asked += 1
         lengths |= {len(target) for target in plan.question.targets}
         early += max(len(sample.tokens) for sample in samples) < SETTINGS.length
@@ -82,4 +82,7 @@ def test_fifty_questions(model: Any) -> None:
     assert min(lengths) == 1
     assert max(lengths) >= 250
     assert early
-    print(f"largest difference: {worst:.1e} nats")
+    for name, found in off.items():
+        print(f"{name}: {len(found)} branches, largest differences (of nats): {sorted(found, reverse=True)[:5]}")
+    for name, found in off.items():
+        assert max(found)[0] <= 1e-4, name

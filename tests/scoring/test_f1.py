@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lm_eval_healthcare.scoring.aggregate import scored_mean_stderr
+from lm_eval_healthcare.analysis.aggregate import scored_mean_stderr
 from lm_eval_healthcare.scoring.f1 import (
     confusion_matrix,
     f1_by_class,

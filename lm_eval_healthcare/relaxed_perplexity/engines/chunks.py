@@ -21,6 +21,7 @@ GIB = 2**30
 WASTE = 0.1
 """Share of a forward pass that may be padding."""
 
+_PLANNED = 0.9  # of what may be taken; allocators round up, and small tensors are not counted
 _SHARE = {"cpu": 0.25, "gpu": 0.5}
 _CPU_MOST = GIB  # a core gains nothing from more rows at once than fit into this
 _UNKNOWN = 2 * GIB
@@ -157,7 +158,7 @@ class Memory:
             whole = min(int(_SHARE["cpu"] * _free_on_cpu()), _CPU_MOST)
         else:
             whole = int(_SHARE["gpu"] * _free_on_gpu(self._device))
-        self.bytes = whole // self._lowered
+        self.bytes = int(_PLANNED * whole) // self._lowered
 
     def run(self, step: Callable[[Sequence[Item]], None], items: Sequence[Item], what: str) -> None:
         """Do a step for items at once, or for halves of them as long as memory does not suffice.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_eval_healthcare.scoring.reasoning import opens_reasoning, stopped, without_reasoning
+from lm_eval_healthcare.results.reasoning import opens_reasoning, stopped, without_reasoning
 
 B61 = [
     ("<think>Could be gout.</think>Septic arthritis.", "Septic arthritis.", False),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lm_eval_healthcare.scoring.aggregate import scored_median, scored_median_stderr
+from lm_eval_healthcare.analysis.aggregate import scored_median, scored_median_stderr
 
 Z = 2.5758293035489004  # the 0.995 quantile of the normal distribution, from any table
 

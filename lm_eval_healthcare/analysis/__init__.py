@@ -1,0 +1,1 @@
+"""Statistics over scores, without torch and without the harness."""

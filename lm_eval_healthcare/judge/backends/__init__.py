@@ -1,0 +1,1 @@
+"""Where a judge runs: in this process with vLLM or transformers, or behind an OpenAI-compatible server."""
