@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from lm_eval import evaluator_utils
 from lm_eval.api.registry import AGGREGATION_REGISTRY, register_aggregation
 
-from lm_eval_healthcare.scoring import f1, perplexity
 from lm_eval_healthcare.analysis.aggregate import scored_mean, scored_mean_stderr, scored_median, scored_median_stderr
+from lm_eval_healthcare.scoring import f1, perplexity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,8 +12,8 @@ from lm_eval_healthcare.harness.ranks import gather
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.harness.text_metrics import TextMetrics
-from lm_eval_healthcare.scoring.document_values import EMPTY, VERY_SHORT, document_values
 from lm_eval_healthcare.results.reasoning import CUT_REASONING, opens_reasoning, stopped, without_reasoning
+from lm_eval_healthcare.scoring.document_values import EMPTY, VERY_SHORT, document_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

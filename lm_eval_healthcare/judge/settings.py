@@ -114,6 +114,18 @@ class Settings:
         text = f"{self.seed}|{key.hex()}|{sample}|{attempt}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % _SEEDS
 
+    def reply_signature(self, judge_model: str) -> str:
+        """Return what one text of a judge depends on beside its prompt, its sample and its attempt.
+
+        Args:
+            judge_model: The judge's name, with its revision where that is known.
+        """
+        s = self.sampling
+        return (
+            f"judge:{judge_model}|temperature:{s.temperature:g}|top_p:{s.top_p:g}|"
+            f"repetition_penalty:{s.repetition_penalty:g}|max_tokens:{s.max_tokens}|seed:{self.seed}"
+        )
+
     def signature(self, judge_model: str, wording: str, rubric: str) -> str:
         """Return what scores depend on: equal signatures mean comparable scores.
 
@@ -122,11 +134,9 @@ class Settings:
             wording: Name and digest of the wording.
             rubric: Name and digest of the rubric.
         """
-        s = self.sampling
         return (
-            f"prometheus|judge:{judge_model}|wording:{wording}|rubric:{rubric}|temperature:{s.temperature:g}|"
-            f"top_p:{s.top_p:g}|repetition_penalty:{s.repetition_penalty:g}|max_tokens:{s.max_tokens}|"
-            f"attempts:{self.tries}|samples:{self.samples}|seed:{self.seed}|too_long:{self.too_long}|version:1"
+            f"prometheus|{self.reply_signature(judge_model)}|wording:{wording}|rubric:{rubric}|attempts:{self.tries}|"
+            f"samples:{self.samples}|too_long:{self.too_long}|version:1"
         )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lm_eval_healthcare.scoring.documents import BLANK_REFERENCE, METRIC_ERROR, METRIC_MISSING, SCORED_LATER
 from lm_eval_healthcare.results.reasoning import CUT_REASONING
+from lm_eval_healthcare.scoring.documents import BLANK_REFERENCE, METRIC_ERROR, METRIC_MISSING, SCORED_LATER
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.scoring.documents import DocumentScores

@@ -21,13 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.relaxed_perplexity import estimator
 from lm_eval_healthcare.analysis.aggregate import (
     scored_mean,
     scored_mean_stderr,
     scored_median,
     scored_median_stderr,
 )
+from lm_eval_healthcare.relaxed_perplexity import estimator
 from lm_eval_healthcare.scoring.perplexity import (
     Pair,
     corpus_perplexity,

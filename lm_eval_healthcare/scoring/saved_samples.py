@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.results.names import printable
+from lm_eval_healthcare.results.reasoning import CUT_REASONING
 from lm_eval_healthcare.results.results_file import (
     METRIC_OPTIONS,
     SECTION,
@@ -25,7 +26,6 @@ from lm_eval_healthcare.results.results_file import (
 )
 from lm_eval_healthcare.results.texts import NoText, TextRows, look_into, read_texts
 from lm_eval_healthcare.scoring.documents import METRIC_MISSING
-from lm_eval_healthcare.results.reasoning import CUT_REASONING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

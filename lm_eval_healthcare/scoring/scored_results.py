@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
+from lm_eval_healthcare.analysis.aggregate import scored_mean, scored_mean_stderr
+from lm_eval_healthcare.results.reasoning import CUT_REASONING
 from lm_eval_healthcare.results.results_file import (
     METRIC_OPTIONS,
     SCORED_FROM,
@@ -20,9 +22,7 @@ from lm_eval_healthcare.results.results_file import (
 )
 from lm_eval_healthcare.results.samples_file import SampleFile, completed
 from lm_eval_healthcare.scoring import breakdown, documents
-from lm_eval_healthcare.analysis.aggregate import scored_mean, scored_mean_stderr
 from lm_eval_healthcare.scoring.document_values import document_values
-from lm_eval_healthcare.results.reasoning import CUT_REASONING
 from lm_eval_healthcare.scoring.saved_samples import HOW
 
 if TYPE_CHECKING:

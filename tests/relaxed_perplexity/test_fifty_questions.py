@@ -85,4 +85,5 @@ def test_fifty_questions(model: Any) -> None:
     for name, found in off.items():
         print(f"{name}: {len(found)} branches, largest differences (of nats): {sorted(found, reverse=True)[:5]}")
     for name, found in off.items():
-        assert max(found)[0] <= 1e-4, name
+        # A target of 300 tokens lies at about 750 nats, where float32 itself does not know the seventh digit.
+        assert all(difference <= 1e-4 + 1e-7 * size for difference, size in found), name
