@@ -17,7 +17,9 @@ COMMANDS = {
     "run": "run the harness with the pack's tasks (takes what `lm_eval run` takes)",
     "list": "show tasks, their rows, languages, metrics, licences and sources",
     "check": "find everything that would stop a run, before any model is loaded",
+    "plan": "count requests and tokens, and estimate the time, of a run and its judge, without running them",
     "score": "score logged samples or saved answers again, without a model",
+    "judge": "let a language model grade logged samples from 1 to 5, resumable, local by default",
     "relaxed": "read Relaxed Perplexity from stored matrices in any way, without a model",
     "data": "fetch, convert, check, export and describe the benchmarks' rows",
     "path": "print the folder of the pack's task YAMLs, for --include_path",
@@ -26,6 +28,7 @@ COMMANDS = {
     "demo-model": "write a small real model (SmolLM2-135M-Instruct, Apache-2.0) as a folder, without a hub",
     "doctor": "show versions, which file each task name resolves to, and what is reachable",
 }
+_OF_THE_HARNESS = ("run", "plan")  # what stands after them the harness understands, and argparse does not
 _EXAMPLE = """\
 example:
   lm-eval-healthcare run --model hf --model_args pretrained=MODEL --tasks careqa_open,medtext \\
@@ -36,10 +39,9 @@ example:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments and arguments[0] == "run":  # everything after `run` belongs to the harness
-        from lm_eval_healthcare.cli import run
-
-        return report_errors(run.execute, arguments[1:])
+    if arguments and arguments[0] in _OF_THE_HARNESS:
+        module = importlib.import_module(f"lm_eval_healthcare.cli.{arguments[0]}")
+        return report_errors(module.execute, arguments[1:])
     parser = argparse.ArgumentParser(
         prog="lm-eval-healthcare",
         description="Healthcare tasks, metrics and analyses for EleutherAI's lm-evaluation-harness.",
@@ -53,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
-        if name != "run":
+        if name not in _OF_THE_HARNESS:
             module = importlib.import_module(f"lm_eval_healthcare.cli.{name.replace('-', '_')}")
             module.add_arguments(subparser)
             subparser.set_defaults(execute=module.execute)

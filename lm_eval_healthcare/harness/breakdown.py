@@ -26,7 +26,7 @@ class ScoredDocument(dict):
         by_category: dict[str, float] | None = None,
         metrics: Collection[str] | None = None,
     ) -> None:
-        """Keep `scores` for the log; `metrics` among them, or all but texts, and `by_category` are aggregated."""
+        """Keep `scores` for the log; `metrics` among them, or all numbers, and `by_category` are aggregated."""
         super().__init__(scores)
         self._by_category, self._metrics = by_category or {}, metrics
 
@@ -34,7 +34,7 @@ class ScoredDocument(dict):
         """Return the names of the metrics."""
         if self._metrics is not None:
             return dict.fromkeys(self._metrics).keys()
-        return {name: None for name in self if not isinstance(self[name], str)}.keys()
+        return {name: None for name in self if not isinstance(self[name], str | list)}.keys()
 
     def items(self) -> Any:
         """Return the pairs that are aggregated."""

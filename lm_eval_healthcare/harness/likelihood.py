@@ -92,7 +92,7 @@ request_types.register(REQUEST_TYPE, answer_loglikelihood)
 
 def token_limit(lm: Any) -> int:
     """Return how many tokens of context and continuation together one request to this model may have."""
-    names = [kind.__name__ for kind in type(lm).__mro__]
+    names = [*getattr(lm, "stands_for", ()), *(kind.__name__ for kind in type(lm).__mro__)]
     return int(lm.max_length) + next((_ROOM[name] for name in names if name in _ROOM), -1)
 
 

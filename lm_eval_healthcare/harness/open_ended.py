@@ -6,12 +6,16 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
+from lm_eval_healthcare.data.catalogue import SECTION
 from lm_eval_healthcare.data.schema import without_lone_surrogates
 from lm_eval_healthcare.harness.aggregation import SCORED_MEAN
+from lm_eval_healthcare.harness.judged import TaskJudge
 from lm_eval_healthcare.harness.ranks import gather
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.harness.text_metrics import TextMetrics
+from lm_eval_healthcare.judge.outcome import METRIC, together
+from lm_eval_healthcare.results.questions import question_reader
 from lm_eval_healthcare.results.reasoning import CUT_REASONING, opens_reasoning, stopped, without_reasoning
 from lm_eval_healthcare.scoring.document_values import EMPTY, VERY_SHORT, document_values
 
@@ -120,8 +124,12 @@ class GeneratedTextTask(HealthcareTask):
 class OpenEndedTask(GeneratedTextTask):
     """Scores free text with the metrics that the option `metrics` names."""
 
+    _judge: TaskJudge | None = None
+
     def _resolve_metrics(self, config: dict[str, Any]) -> list[str]:
         self._metrics = TextMetrics(self.facts, self.options)
+        judge = self.options.for_judge
+        self._judge = None if judge is None else TaskJudge(self.facts, self.options, judge)
         return self._metrics.names
 
     @property
@@ -139,6 +147,8 @@ class OpenEndedTask(GeneratedTextTask):
         for message in self._metrics.warnings:
             logger.warning(message)
         self._metrics.prepare()
+        if self._judge is not None:
+            self._judge.refuse_absent()
         super().build_all_requests(**kwargs)
 
     def _metric_list(self) -> list[dict[str, Any]]:
@@ -150,6 +160,8 @@ class OpenEndedTask(GeneratedTextTask):
             if metrics.AVAILABLE[name].limited:
                 out.append({"metric": f"{name}_truncated", "aggregation": "mean", "higher_is_better": False})
         out += [{"metric": name, "aggregation": "mean", "higher_is_better": False} for name in (EMPTY, VERY_SHORT, CUT)]
+        for name, up in self._judge.higher_is_better.items() if self._judge is not None else ():
+            out.append({"metric": name, "aggregation": SCORED_MEAN, "higher_is_better": up})
         return out
 
     def _signatures(self) -> dict[str, str]:
@@ -187,6 +199,39 @@ class OpenEndedTask(GeneratedTextTask):
         self.metric_errors.update(scored.errors)
         for place, (doc, result) in enumerate(zip(docs, results, strict=True)):
             self._scores[answer_key(doc, result)] = document_values(scored, place, cut[place])
+        if self._judge is not None:
+            self._grade(self._judge, docs, results)
+
+    def _grade(self, judge: TaskJudge, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]) -> None:
+        """Add the judge's scores and texts."""
+        graded = judge.grade(
+            self._run,
+            [self._question(doc) for doc in docs],
+            [first_text(result) for result in results],
+            [_references(self.doc_to_target(doc)) for doc in docs],
+        )
+        for doc, result, values in zip(docs, results, graded, strict=True):
+            self._scores[answer_key(doc, result)] |= values
+
+    def _put_ranks_together(self, pairs: list[tuple[dict[str, Any], list[Any]]]) -> None:
+        if self._judge is not None:
+            self._judge.section = together(gather(self._judge.section, self.world_size))
+        super()._put_ranks_together(pairs)
+
+    def dump_config(self) -> dict[str, Any]:
+        """Return the config for the results file, with what there is to say of the judge."""
+        config = super().dump_config()
+        section = config["metadata"][SECTION]
+        for key, value in (self._judge.section if self._judge is not None else {}).items():
+            section[key] = {**section.get(key, {}), **value}
+        if self._judge is not None and self._judge.error is not None:
+            section["metric_errors"] = {**section["metric_errors"], METRIC: self._judge.error}
+        return config
+
+    def _question(self, doc: dict[str, Any]) -> str:
+        """Return what a document asks, as `judge` reads it from the run's results."""
+        config = {"doc_to_text": self.config.doc_to_text, "description": self.config.description}
+        return question_reader(config)({"doc": doc}) or str(self.doc_to_text(doc))
 
 
 def _is_positive(value: Any) -> bool:

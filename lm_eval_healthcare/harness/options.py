@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_healthcare import metrics, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 from lm_eval_healthcare.errors import UserError
+from lm_eval_healthcare.judge.errors import JudgeError
+from lm_eval_healthcare.judge.options import OPTIONS as JUDGE_OPTIONS
+from lm_eval_healthcare.judge.options import JudgeOptions
 from lm_eval_healthcare.metrics.settings import Compute
 from lm_eval_healthcare.relaxed_perplexity.settings import option_names as relaxed_options
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
 _FOR_METRICS = "metric_options"
+_FOR_JUDGE = "judge_options"
+JUDGE_OFF = "off"
 _RELAXED = "RelaxedPerplexityTask"
 ENVIRONMENT_PREFIX = "LM_EVAL_HEALTHCARE_"
 PROMPTS = ("harness", "pack")
@@ -29,7 +34,13 @@ REASONING = ("auto", "on", "off")
 YES_NO = ("no", "yes")
 MISSING = ("fail", "skip")
 LATER = "later"
-_WORDS = {"keep_text": YES_NO, "send_text": YES_NO, "bert_score_rescale": YES_NO}  # what a boolean means; else off, on
+JUDGE_NAMES = ("judge_model", *(f"judge_{name}" for name in JUDGE_OPTIONS if name != "base_url"))
+_WORDS = {
+    "keep_text": YES_NO,
+    "send_text": YES_NO,
+    "bert_score_rescale": YES_NO,
+    "send_credentialed_texts_to_a_remote_judge": YES_NO,
+}  # what a boolean means; else off, on
 
 
 class OptionError(UserError, ValueError):
@@ -55,8 +66,12 @@ class Options:
         reasoning: What is done about `<think>` blocks in answers: `auto` takes them out before scoring; `on` also keeps
             stop strings from the model, which would end it inside its reasoning; `off` scores answers as they are.
         fewshot_holdout: Number of scored rows that become few-shot examples instead, where there is no other split.
-        send_text: Whether texts of credentialed data sets may go to a model or a judge outside this network: `no` or
-            `yes`.
+        judge: The judge that grades answers from 1 to 5: a folder, a hub id, or a server's address; `off` for none.
+        verdict_cache: Folder in which the judge's texts are kept; `off` keeps none.
+        judge_options: Options of the judge, such as `judge_preset`, see `judge.options`.
+        send_credentialed_texts_to_a_remote_judge: Whether a judge on another machine may be sent texts of credentialed
+            data sets: `no` or `yes`.
+        send_text: Whether texts of credentialed data sets may go to a model outside this network: `no` or `yes`.
         keep_text: Whether texts of credentialed data sets stay in sample logs and saved answers: `no` or `yes`.
     """
 
@@ -72,7 +87,33 @@ class Options:
     metrics_missing: str = "fail"
     metrics_device: str = "auto"
     score_cache: str | None = None
+    judge: str = JUDGE_OFF
+    verdict_cache: str | None = None
+    send_credentialed_texts_to_a_remote_judge: str = "no"
     metric_options: dict[str, str] = field(default_factory=dict)
+    judge_options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def for_judge(self) -> JudgeOptions | None:
+        """The judge and how it is asked; None if there is none.
+
+        Raises:
+            OptionError: If an option has a value that cannot be used.
+        """
+        if self.judge == JUDGE_OFF:
+            if self.judge_options:
+                raise OptionError(f"{', '.join(self.judge_options)}: there is no judge; name one with judge=...")
+            return None
+        given: dict[str, Any] = {name.removeprefix("judge_"): value for name, value in self.judge_options.items()}
+        models = tuple(filter(None, [given.pop("model", None)]))
+        if re.match("https?://", self.judge):
+            given["base_url"] = self.judge
+        else:
+            models = (self.judge,)
+        try:
+            return JudgeOptions.of(models, given)
+        except JudgeError as error:
+            raise OptionError(f"judge={self.judge}: {error}") from error
 
     @property
     def for_metrics(self) -> dict[str, str]:
@@ -87,8 +128,9 @@ class Options:
 
     def as_metadata(self) -> dict[str, str]:
         """Return what `--metadata` would have to hold to give these options."""
-        values = {name: value for name, value in asdict(self).items() if value is not None and name != _FOR_METRICS}
-        return {**values, **self.metric_options}
+        parts = (_FOR_METRICS, _FOR_JUDGE)
+        values = {name: value for name, value in asdict(self).items() if value is not None and name not in parts}
+        return {**values, **self.metric_options, **self.judge_options}
 
     @property
     def holdout(self) -> int:
@@ -102,16 +144,16 @@ class Options:
         Raises:
             OptionError: If a value is not allowed.
         """
-        values: dict[str, Any] = {_FOR_METRICS: {}}
+        values: dict[str, Any] = {_FOR_METRICS: {}, _FOR_JUDGE: {}}
         own = {option.name for option in fields(cls)}
         for name in option_names():
             value = given_option(name, metadata)
             if value is not None:
-                (values if name in own else values[_FOR_METRICS])[name] = (
-                    value if name in own else _anywhere(name, value)
-                )
+                part = values if name in own else values[_FOR_JUDGE if name in JUDGE_NAMES else _FOR_METRICS]
+                part[name] = value if name in own and name != "judge" else _anywhere(name, value)
         options = cls(**values)
         options.metric_names(("en",))
+        options.for_judge  # noqa: B018  # raises if it cannot be used
         try:
             Compute.from_options(options.for_metrics)
         except ValueError as error:
@@ -126,6 +168,7 @@ class Options:
             ("metrics_missing", MISSING),
             ("keep_text", YES_NO),
             ("send_text", YES_NO),
+            ("send_credentialed_texts_to_a_remote_judge", YES_NO),
         ):
             if getattr(options, name) not in allowed:
                 raise OptionError(f"{name}={getattr(options, name)}: expected one of {', '.join(allowed)}")
@@ -176,7 +219,7 @@ def given_option(name: str, metadata: Mapping[str, Any] | None) -> str | None:
 
 def _anywhere(name: str, value: str) -> str:
     """Return the path of a metric's model as one that is good in every folder: `score` may run in another."""
-    if not (name.endswith("_model") or name == "bert_score_rescale"):
+    if not (name.endswith(("_model", "_tokenizer")) or name in ("bert_score_rescale", "judge")):
         return value
     path = os.path.expanduser(value)
     is_path = os.path.isdir(path) or (os.sep in path and os.path.exists(path))
@@ -193,8 +236,8 @@ def _as_text(value: Any, name: str) -> str:
 
 def option_names() -> list[str]:
     """Return the names of the options that every task has, those of the metrics among them."""
-    own = [option.name for option in fields(Options) if option.name != _FOR_METRICS]
-    return list(dict.fromkeys([*own, *metrics.option_names()]))
+    own = [option.name for option in fields(Options) if option.name not in (_FOR_METRICS, _FOR_JUDGE)]
+    return list(dict.fromkeys([*own, *metrics.option_names(), *JUDGE_NAMES]))
 
 
 @functools.cache

@@ -73,17 +73,58 @@ class TaskSummary:
     to_do: str | None = None
 
 
+@dataclass
+class Prepared:
+    """A command of which everything is known that can be known before a model is loaded.
+
+    Attributes:
+        cli: The harness's command line.
+        args: Its parsed arguments, changed so that they can be executed.
+        config: What the harness makes of the arguments as the user gave them.
+        manager: The manager of the tasks.
+        names: The tasks, groups and YAML files that are run.
+        tasks: The loaded tasks by name; none if a YAML file is named, which only the harness loads.
+    """
+
+    cli: HarnessCLI
+    args: argparse.Namespace
+    config: EvaluatorConfig
+    manager: TaskManager
+    names: list[str]
+    tasks: dict[str, Any]
+
+
 def run(argv: Sequence[str]) -> list[TaskSummary]:
     """Run the harness with the pack's tasks.
-
-    Tasks are loaded before the model, so that wrong options, missing data and unknown metrics end the command in its
-    first seconds.
 
     Args:
         argv: The arguments of `lm_eval run`; `--include_path` may be given several times.
 
     Returns:
         What the harness's own table does not show of each task of the pack.
+
+    Raises:
+        OptionError: If an option cannot be used, rows cannot be used, or a task does not exist.
+    """
+    prepared = prepare(argv)
+    config = prepared.config
+    rescue.set_context(rescue.RunContext(output_path=config.output_path, arguments=_recorded(config)))
+    started = time.time()
+    with _in_place_of_task_manager(prepared.manager):
+        prepared.cli.execute(prepared.args)
+    if config.output_path:
+        refuse_half_written(Path(config.output_path), started)
+    return [summary for task in prepared.tasks.values() if (summary := summarise(task)) is not None]
+
+
+def prepare(argv: Sequence[str]) -> Prepared:
+    """Read a command line and load its tasks.
+
+    Tasks are loaded before the model, so that wrong options, missing data and unknown metrics end the command in its
+    first seconds.
+
+    Args:
+        argv: The arguments of `lm_eval run`; `--include_path` may be given several times.
 
     Raises:
         OptionError: If an option cannot be used, rows cannot be used, or a task does not exist.
@@ -120,13 +161,7 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
             refuse_unwritable(Path(config.output_path))
     except ValueError as error:  # no model is loaded yet: the message alone is what a user needs
         raise OptionError(str(error)) from error
-    rescue.set_context(rescue.RunContext(output_path=config.output_path, arguments=_recorded(config)))
-    started = time.time()
-    with _in_place_of_task_manager(manager):
-        cli.execute(args)
-    if config.output_path:
-        refuse_half_written(Path(config.output_path), started)
-    return [summary for task in loaded.values() if (summary := summarise(task)) is not None]
+    return Prepared(cli, args, config, manager, names, loaded)
 
 
 def summarise(task: Any) -> TaskSummary | None:

@@ -11,7 +11,7 @@ from lm_eval.api.instance import Instance
 
 from lm_eval_healthcare.data import source
 from lm_eval_healthcare.data.catalogue import CHANGES, SECTION, facts_from_config
-from lm_eval_healthcare.harness import aggregation, breakdown, privacy, replay, requests, rescue
+from lm_eval_healthcare.harness import aggregation, breakdown, judged, privacy, replay, requests, rescue
 from lm_eval_healthcare.harness.examples import TaskWithExamples
 from lm_eval_healthcare.harness.logs import join_harness_log
 from lm_eval_healthcare.harness.options import OptionError, Options, task_options, unknown_options
@@ -223,6 +223,7 @@ class HealthcareTask(TaskWithExamples):
         if "bypass" not in self._metric_fn_list:
             self._score_filtered(filters)
         if self._run is not None and self._run.finish(self):
+            judged.close(self._run)
             release_all()  # what runs next in this process finds the memory of the metrics' models free
         if self.private:
             self._hidden, self._scores = privacy.hide(self._instances or [], filters, self._scores)

@@ -36,6 +36,32 @@ def opens_reasoning(prompt: str) -> bool:
     return _OPEN_AT_THE_END.search(prompt) is not None
 
 
+def kept_spans(reply: str, begun: bool = False) -> list[tuple[int, int]] | None:
+    """Return where the answer stands in a reply, as `without_reasoning` sees it; None if there is none.
+
+    Args:
+        reply: The model's reply.
+        begun: Whether the prompt itself ended with an opening tag.
+
+    Returns:
+        Places as for slicing, in order; one for all of the reply if it holds no reasoning.
+    """
+    kept: list[tuple[int, int]] = []
+    start = 0  # of the text that is neither kept nor dropped yet
+    inside = begun
+    for tag in _TAG.finditer(reply):
+        if tag["close"]:
+            if not inside:  # closes what began before the reply: all text so far was reasoning
+                kept = []
+            start, inside = tag.end(), False
+        elif not inside:
+            kept.append((start, tag.start()))
+            start, inside = tag.start(), True
+    if inside and ((begun and start == 0) or not any(reply[a:b].strip() for a, b in kept)):
+        return None
+    return [*kept, (start, len(reply))]
+
+
 def without_reasoning(reply: str, begun: bool = False) -> Answer:
     """Take `<think>...</think>`, and what other models write in its place, out of a reply, in one pass.
 
@@ -50,21 +76,10 @@ def without_reasoning(reply: str, begun: bool = False) -> Answer:
     Returns:
         The answer; unchanged, blanks included, if the reply holds no reasoning.
     """
-    kept: list[str] = []
-    start = 0  # of the text that is neither kept nor dropped yet
-    inside = begun
-    for tag in _TAG.finditer(reply):
-        if tag["close"]:
-            if not inside:  # closes what began before the reply: all text so far was reasoning
-                kept = []
-            start, inside = tag.end(), False
-        elif not inside:
-            kept.append(reply[start : tag.start()])
-            start, inside = tag.start(), True
-    before = "".join(kept)
-    if inside and ((begun and start == 0) or not before.strip()):
+    kept = kept_spans(reply, begun)
+    if kept is None:
         return Answer("", cut=True)
-    text = before + reply[start:]
+    text = "".join(reply[start:end] for start, end in kept)
     return Answer(text if text == reply else text.strip())
 
 

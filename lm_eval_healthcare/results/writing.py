@@ -21,6 +21,8 @@ from lm_eval_healthcare.results.results_file import ResultsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from lm_eval_healthcare.results.discovery import RunFiles
+
 _TRIES = 100
 _numbers = itertools.count()
 _PART = re.compile(r"\..+\.(?P<host>[^.]*)\.(?P<pid>\d+)\.part")
@@ -48,6 +50,20 @@ def refuse_unwritable(folder: Path) -> None:
         raise ResultsError(
             f"{printable(folder)}: cannot write there ({error}); choose a folder with --output-dir"
         ) from error
+
+
+def place_of(run: RunFiles, output: Path | None) -> tuple[Path, str]:
+    """Return the folder of a run's new files and what the name of the results file begins with.
+
+    Args:
+        run: The run that they are made from.
+        output: Where results go, as the harness's `--output_path`; None: beside those of the run.
+    """
+    if output is None:
+        return run.folder, "results"
+    if output.suffix == ".json":
+        return output.parent, output.stem
+    return output / run.model_folder, "results"
 
 
 class NotWritten(ResultsError):

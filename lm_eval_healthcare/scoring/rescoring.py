@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from lm_eval_healthcare import metrics
 from lm_eval_healthcare.results.results_file import ResultsError
 from lm_eval_healthcare.results.texts import NoText
-from lm_eval_healthcare.results.writing import NotWritten, RunWriter, Written, refuse_unwritable
+from lm_eval_healthcare.results.writing import NotWritten, RunWriter, Written, place_of, refuse_unwritable
 from lm_eval_healthcare.scoring.documents import METRIC_ERROR, DocumentScores, score_documents
 from lm_eval_healthcare.scoring.model_pools import blocks, units, waves
 from lm_eval_healthcare.scoring.saved_samples import unexpected
@@ -93,7 +93,7 @@ class Rescoring:
         self.faults: list[str] = []
         self._remarked: set[str] = set()
         self.left_out: dict[str, Counter[str]] = {}
-        self._places = {id(task.run): _place(task.run, output) for task in tasks}
+        self._places = {id(task.run): place_of(task.run, output) for task in tasks}
         for folder, _ in dict.fromkeys(self._places.values()):
             refuse_unwritable(folder)
 
@@ -240,15 +240,6 @@ class Rescoring:
         results = sorted(run.results, key=lambda result: result.task.task)
         written = run.writer.publish(lambda hashes: results_content(run.run, results, hashes, started))
         return results, written
-
-
-def _place(run: RunFiles, output: Path | None) -> tuple[Path, str]:
-    """Return the folder of a run's new files and what the name of the results file begins with."""
-    if output is None:
-        return run.folder, "results"
-    if output.suffix == ".json":
-        return output.parent, output.stem
-    return output / run.model_folder, "results"
 
 
 def _pairs(task: TaskTexts, name: str) -> tuple[list[str | None], list[str | list[str]]]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare import metrics
-from lm_eval_healthcare.analysis.aggregate import scored_mean, scored_mean_stderr
+from lm_eval_healthcare.results.derived import counts_of, derived_content, summary_of
 from lm_eval_healthcare.results.reasoning import CUT_REASONING
 from lm_eval_healthcare.results.results_file import (
     METRIC_OPTIONS,
-    SCORED_FROM,
     SECTION,
     TEXT_OUTPUT,
     ResultsError,
@@ -161,13 +159,8 @@ class TaskResult:
 
 def _summary(scored: ScoredTask) -> dict[str, Any]:
     """Return means, standard errors and what goes with them, by filter."""
-    task = scored.task.saved.task
-    out: dict[str, Any] = {"name": task, "alias": task, "sample_len": scored.size}
-    for name in scored.task.texts.filters:
-        for key, column in scored.columns(name).items():
-            out[f"{key},{name}"] = scored_mean(column)
-            out[f"{key}_stderr,{name}"] = scored_mean_stderr(column) if len(column) > 1 else "N/A"
-    return out
+    columns = {name: scored.columns(name) for name in scored.task.texts.filters}
+    return summary_of(scored.task.saved.task, scored.size, columns)
 
 
 def results_content(
@@ -175,49 +168,17 @@ def results_content(
 ) -> dict[str, Any]:
     """Return a results file for the tasks of one run.
 
-    What the run says of itself is carried over: the model, its settings, the versions of everything, the wording.
-
     Args:
         run: The run.
         tasks: Its tasks, scored.
         hashes: The `task_hashes` of their rows.
         started: When scoring began, in seconds since the epoch.
     """
-    old = run.content
-    config = old.get("config") if isinstance(old.get("config"), dict) else None
-    found = {result.task.task: result for result in tasks}
-    by_task = {
-        "results": {name: result.summary for name, result in found.items()},
-        "group_subtasks": {},
-        "configs": {name: result.config for name, result in found.items()},
-        "versions": {name: _of_task(old, "versions", name, "N/A") for name in found},
-        "n-shot": {name: _of_task(old, "n-shot", name, None) for name in found},
-        "higher_is_better": {name: result.higher_is_better for name, result in found.items()},
-        "n-samples": {name: result.counts for name, result in found.items()},
-    }
-    return {
-        **by_task,
-        **{key: value for key, value in old.items() if key not in by_task and key != "groups"},
-        "config": {**(config or {"model": None, "model_args": None}), SCORED_FROM: run.name},
-        "date": started,
-        "task_hashes": dict(hashes),
-        "model_source": old.get("model_source") or "samples",
-        "model_name": run.model,
-        "model_name_sanitized": run.model_folder,
-        "total_evaluation_time_seconds": str(time.time() - started),
-    }
-
-
-def _of_task(old: Mapping[str, Any], key: str, task: str, unknown: Any) -> Any:
-    part = old.get(key)
-    return part.get(task, unknown) if isinstance(part, dict) else unknown
+    return derived_content(run, {result.task.task: result for result in tasks}, hashes, started)
 
 
 def _counts(scored: ScoredTask) -> dict[str, Any]:
-    saved = scored.task.saved
-    recorded = _of_task(saved.run.content, "n-samples", saved.task, None)
-    original = recorded.get("original") if isinstance(recorded, dict) else None
-    return {"original": original or scored.size, "effective": scored.size}
+    return counts_of(scored.task.saved.run, scored.task.saved.task, scored.size)
 
 
 def _directions(scored: ScoredTask) -> dict[str, bool]:

@@ -92,6 +92,15 @@ class Backend(ABC):
         """What results say of the back end beside its model."""
         return {"backend": self.name}
 
+    def check(self) -> None:
+        """See whether the judge can be used, without loading it.
+
+        Raises:
+            lm_eval_healthcare.judge.errors.JudgeError: If it cannot.
+        """
+        self.start()
+        self.close()
+
     @abstractmethod
     def start(self) -> None:
         """Load the model, or see whether the server answers and knows it.

@@ -1,0 +1,225 @@
+"""A judge in a run: it grades the answers of all open-ended tasks, after the evaluated model has made room for it."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare.harness.evaluated_model import release, running_model
+from lm_eval_healthcare.harness.options import OptionError
+from lm_eval_healthcare.judge.cases import Case, Graded
+from lm_eval_healthcare.judge.errors import JudgeError
+from lm_eval_healthcare.judge.near import is_loopback
+from lm_eval_healthcare.judge.options import HF, OPENAI, VLLM
+from lm_eval_healthcare.judge.outcome import (
+    CONFLICTING,
+    COVERAGE,
+    EXPECTED,
+    METRIC,
+    TRUNCATED,
+    VARIANCE,
+    WRONG_LANGUAGE,
+    Judge,
+    JudgedTask,
+    directions,
+    verdict_of,
+)
+from lm_eval_healthcare.judge.prompt import wording
+from lm_eval_healthcare.judge.rubric import rubric_for
+from lm_eval_healthcare.judge.session import Session
+from lm_eval_healthcare.judge.store import VerdictStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lm_eval_healthcare.data.catalogue import TaskFacts
+    from lm_eval_healthcare.harness.options import Options
+    from lm_eval_healthcare.harness.rescue import Run
+    from lm_eval_healthcare.judge.backends.base import Backend
+    from lm_eval_healthcare.judge.options import JudgeOptions
+
+logger = logging.getLogger(__name__)
+
+TEXTS = "judge"
+"""The key of a logged document under which the judge's texts stand."""
+_open: weakref.WeakKeyDictionary[Run, list[tuple[JudgeOptions, Backend]]] = weakref.WeakKeyDictionary()
+
+
+class TaskJudge:
+    """The judge of one task.
+
+    Attributes:
+        label: What is told of it in logs.
+        error: Why the judge could not do its work, or None.
+        section: What results say of the judging, once there is something to say.
+    """
+
+    def __init__(self, facts: TaskFacts, options: Options, judge: JudgeOptions) -> None:
+        """Look whether the judge may be used for this task, and whether its rubric and its wording are here.
+
+        Raises:
+            OptionError: If not.
+        """
+        self._task, self._options, self._judge = facts.name, options, judge
+        self._private = facts.credentialed and options.keep_text == "no"
+        self.error: str | None = None
+        self.section: dict[str, Any] = {}
+        allowed = options.send_credentialed_texts_to_a_remote_judge == "yes"
+        if facts.credentialed and judge.kind == OPENAI and not allowed and not is_loopback(str(judge.base_url)):
+            raise OptionError(
+                f"{facts.name}: the judge's server is not on this machine, and texts of credentialed data may not be "
+                "sent there. Use a judge here, or send_credentialed_texts_to_a_remote_judge=yes if your agreement for "
+                "the data allows it"
+            )
+        try:
+            self._rubric = rubric_for(facts.name, judge.rubric, facts.languages[0] if facts.languages else "en")
+            wording(judge.wording, self._model or "")
+        except JudgeError as error:
+            raise OptionError(f"{facts.name}: {error}") from error
+
+    @property
+    def _model(self) -> str | None:
+        return self._judge.models[0] if self._judge.models else None
+
+    @property
+    def names(self) -> list[str]:
+        """What is logged of every document."""
+        variance = [VARIANCE] if self._judge.settings.samples > 1 else []
+        return [METRIC, COVERAGE, TRUNCATED, EXPECTED, *variance, CONFLICTING, WRONG_LANGUAGE]
+
+    @property
+    def higher_is_better(self) -> dict[str, bool]:
+        """The direction of each of them."""
+        return directions(self.names)
+
+    def refuse_absent(self) -> None:
+        """Look whether the judge is there, before the evaluated model is asked anything.
+
+        Raises:
+            OptionError: If it is not.
+        """
+        try:
+            self._judge.open(self._model).check()
+        except JudgeError as error:
+            raise OptionError(f"{self._task}: {error}") from error
+
+    def grade(
+        self, run: Run | None, questions: Sequence[str], answers: Sequence[str | None], references: Sequence[Any]
+    ) -> list[dict[str, Any]]:
+        """Grade answers; what goes wrong costs the judge's scores and nothing else.
+
+        Args:
+            run: The run, for which the judge is loaded once.
+            questions: What the model was asked.
+            answers: What it answered, without reasoning.
+            references: What its answers are compared with: a text, or several.
+
+        Returns:
+            What is logged of each document, the judge's texts included.
+        """
+        cases: list[Case] = [
+            Graded(question, answer, [several] if isinstance(several, str) else list(several), self._rubric)
+            for question, answer, several in zip(questions, answers, references, strict=True)
+        ]
+        with VerdictStore.open(self._options.verdict_cache) as store:
+            try:
+                return self._grade(_backend_of(run, self._judge, self._model), store, cases, answers)
+            except Exception as error:
+                self.error = f"{type(error).__name__}: {error}"
+                logger.error(
+                    "%s: the judge failed (%s); its scores are NaN, the answers are safe. To judge them later: "
+                    "lm-eval-healthcare judge FOLDER_OF_SAMPLES --judge-model ...", self._task, error,
+                )  # fmt: skip
+                return [self._without() for _ in cases]
+
+    def _grade(
+        self, backend: Backend, store: VerdictStore, cases: Sequence[Case], answers: Sequence[str | None]
+    ) -> list[dict[str, Any]]:
+        settings = self._judge.settings
+        words = wording(self._judge.wording, backend.model)
+        session = Session(backend, words, settings, store, keep_text=not self._private)
+        prepared = session.prepare(cases)
+        logger.info(
+            "%s: %s grades %d answers: %d verdicts to ask for, %d known, %d answers cut, %d too long",
+            self._task, backend.model, len(cases), prepared.to_ask, prepared.known, prepared.cut, prepared.too_long,
+        )  # fmt: skip
+        try:
+            judged = session.judge(prepared, _progress(self._task, prepared.to_ask))
+        except JudgeError as error:
+            self.error = str(error)
+            logger.error("%s: %s; what the judge has said is kept, the rest has no score", self._task, error)
+            prepared.give_up()
+            judged = prepared.judged
+        worded, rubric = f"{words.name}@{words.digest}", f"{self._rubric.name}@{self._rubric.digest}"
+        facts = {**backend.facts, "wording": worded, "preset": settings.preset}
+        signature = settings.signature(backend.model, worded, rubric)
+        judge = Judge(backend.model, "judge1", facts, signature)
+        outcome = JudgedTask([judge], [judged], answers, self._rubric, settings.failure_limit, session.details)
+        self.section = outcome.section()
+        if outcome.unusable:
+            logger.warning("%s: %s is UNUSABLE: %s", self._task, METRIC, outcome.unusable)
+        texts: dict[bytes, list[dict[str, Any]]] = defaultdict(list)
+        for key, several in session.texts(judged):
+            texts[key] += [verdict_of(judge, stored, not self._private) for stored in several]
+        rows: list[dict[str, Any]] = []
+        for one, values in zip(judged, outcome.values(), strict=True):
+            known = {**self._without(), **{name: values[name] for name in self.names if name in values}}
+            rows.append({**known, TEXTS: [] if one.key is None else texts.get(one.key, [])})
+        return rows
+
+    def _without(self) -> dict[str, Any]:
+        return {**dict.fromkeys(self.names, float("nan")), COVERAGE: 0.0, TEXTS: []}
+
+
+def close(run: Run | None) -> None:
+    """Free the judges of a run; the next one loads its own."""
+    for _, backend in _open.pop(run, []) if run is not None else []:
+        backend.close()
+
+
+def _backend_of(run: Run | None, options: JudgeOptions, model: str | None) -> Backend:
+    """Return the judge of a run, started once for all tasks; in this process the evaluated model goes first."""
+    known = _open.setdefault(run, []) if run is not None else []
+    for asked, backend in known:
+        if asked == options:
+            return backend
+    if options.kind in (VLLM, HF):
+        _make_room()
+    backend = options.open(model)
+    try:
+        backend.start()
+    except BaseException:
+        backend.close()
+        raise
+    known.append((options, backend))
+    return backend
+
+
+def _make_room() -> None:
+    """Free the evaluated model, which has answered everything; one that is the user's own stays."""
+    running = running_model()
+    if running is None:
+        return
+    if not running.owned:
+        logger.warning(
+            "the evaluated model was given as an object, so it stays in memory beside the judge; give simple_evaluate "
+            "its name to have one at a time"
+        )
+    elif release(running.lm):
+        logger.info("the evaluated model has answered everything and is freed for the judge")
+
+
+def _progress(task: str, total: int) -> Callable[[int], None]:
+    """Return what shows on stderr how many verdicts are there."""
+    from tqdm import tqdm
+
+    bar = tqdm(total=total, desc=f"judging {task}", unit=" verdicts", delay=2, mininterval=0.5, disable=not total)
+
+    def advance(n: int) -> None:
+        bar.update(n)
+        if bar.n >= total:
+            bar.close()
+
+    return advance

@@ -1,0 +1,255 @@
+"""Every text that a judge wrote, with the verdict found in it, on disk before the next one is waited for.
+
+The store is an SQLite file. A command that was killed finds there what it has already paid for, and several commands
+may use one file at once. It holds texts, which may quote patients' records, so it is readable by the user alone; for
+credentialed data it is told not to keep texts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lm_eval_healthcare.judge.reasons import Reason
+from lm_eval_healthcare.metrics.encoding.machine import cache_folder
+
+logger = logging.getLogger(__name__)
+
+OFF = "off"
+FILE_NAME = "verdicts.sqlite3"
+_VERSION = 1
+_BUSY_SECONDS = 30.0
+_OPEN_TRIES = 50
+_AT_ONCE = 400
+_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_TABLES = """
+CREATE TABLE IF NOT EXISTS judges (id INTEGER PRIMARY KEY, signature TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS verdicts (
+    judge INTEGER NOT NULL, key BLOB NOT NULL, sample INTEGER NOT NULL, attempt INTEGER NOT NULL,
+    score INTEGER, reason TEXT, conflicting INTEGER NOT NULL, expected REAL, finish TEXT, text BLOB,
+    prompt_tokens INTEGER, completion_tokens INTEGER, written REAL NOT NULL,
+    PRIMARY KEY (judge, key, sample, attempt)
+) WITHOUT ROWID;
+"""
+_COLUMNS = (
+    "key, sample, attempt, score, reason, conflicting, expected, finish, text, prompt_tokens, completion_tokens, "
+    "written"
+)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One text of a judge.
+
+    Attributes:
+        key: Hash of the prompt.
+        sample: Which of several verdicts on the same answer it is for, from 0.
+        attempt: Which attempt at that verdict it is, from 0.
+        score: The score found in it, or None. In relative grading 1 for A and 2 for B.
+        reason: Why there is none.
+        conflicting: Whether it holds another verdict before its last.
+        expected: The expected score over the scale, where the back end gave log-probabilities.
+        finish: `stop`, or `length` if it was cut at the most tokens.
+        text: What the judge wrote; None where texts are not kept.
+        prompt_tokens: Tokens of the prompt, if known.
+        completion_tokens: Tokens of the text, if known.
+        written: When, in seconds since the epoch.
+    """
+
+    key: bytes
+    sample: int
+    attempt: int
+    score: int | None
+    reason: Reason | None
+    conflicting: bool = False
+    expected: float | None = None
+    finish: str | None = None
+    text: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    written: float = 0.0
+
+
+class VerdictStore:
+    """Texts of judges by judge, prompt, sample and attempt. Use `VerdictStore.open` as a context manager.
+
+    What is put in is written at once, so a process that is killed loses only what it was still waiting for.
+
+    Attributes:
+        path: The file; None for a store that lasts as long as the object.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        """Open or make the file at `path`."""
+        self.path = path
+        self._lock = threading.RLock()
+        self._numbers: dict[str, int] = {}
+        try:
+            self._connection = _connect(path)
+        except (sqlite3.Error, OSError) as error:
+            self._go_on_in_memory(error)
+
+    @classmethod
+    def open(cls, where: str | os.PathLike[str] | None = None) -> VerdictStore:
+        """Open a store.
+
+        Args:
+            where: A folder; a file, whose name ends in `.db`, `.sqlite` or `.sqlite3`; `off` for a store that is gone
+                when it is closed; or None for the user's own in `$XDG_CACHE_HOME` or `~/.cache`.
+        """
+        if where is None:
+            return cls(cache_folder() / FILE_NAME)
+        if str(where) == OFF:
+            return cls(None)
+        path = Path(os.path.expanduser(where))
+        is_file = path.is_file() or (path.suffix.lower() in _SUFFIXES and not path.is_dir())
+        return cls(path if is_file else path / FILE_NAME)
+
+    def __enter__(self) -> VerdictStore:
+        """Return the store itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the store."""
+        self.close()
+
+    def put(self, judge: str, stored: Stored, keep_text: bool = True) -> None:
+        """Keep a text.
+
+        Args:
+            judge: What texts depend on beside their prompts, `Settings.reply_signature`.
+            stored: The text with its verdict; `written` is filled in.
+            keep_text: False to keep the verdict alone.
+        """
+        with self._lock:
+            try:
+                self._write(judge, stored, keep_text)
+            except sqlite3.Error as error:
+                self._go_on_in_memory(error)  # the text was paid for
+                self._write(judge, stored, keep_text)
+
+    def verdicts(self, judge: str, keys: Iterable[bytes]) -> Iterator[Stored]:
+        """Yield what is known of some prompts, without the texts, attempts in order."""
+        yield from self._select(judge, list(dict.fromkeys(keys)), texts=False)
+
+    def texts(self, judge: str, keys: Iterable[bytes]) -> Iterator[Stored]:
+        """Yield the same with the texts."""
+        yield from self._select(judge, list(dict.fromkeys(keys)), texts=True)
+
+    def close(self) -> None:
+        """Close the file; calling it again does nothing."""
+        with self._lock:
+            self._connection.close()
+
+    def _select(self, judge: str, keys: Sequence[bytes], texts: bool) -> Iterator[Stored]:
+        columns = _COLUMNS if texts else _COLUMNS.replace(" text,", " NULL,")
+        for start in range(0, len(keys), _AT_ONCE):
+            part = keys[start : start + _AT_ONCE]
+            query = (
+                f"SELECT {columns} FROM verdicts WHERE judge = (SELECT id FROM judges WHERE signature = ?) "
+                f"AND key IN ({','.join('?' * len(part))}) ORDER BY key, sample, attempt"
+            )
+            with self._lock:
+                rows = self._connection.execute(query, (judge, *part)).fetchall()
+            yield from map(_stored, rows)
+
+    def _write(self, judge: str, stored: Stored, keep_text: bool) -> None:
+        connection = self._connection
+        if judge not in self._numbers:
+            connection.execute("INSERT OR IGNORE INTO judges (signature) VALUES (?)", (judge,))
+            row = connection.execute("SELECT id FROM judges WHERE signature = ?", (judge,)).fetchone()
+            self._numbers[judge] = row[0]
+        connection.execute(
+            f"INSERT OR IGNORE INTO verdicts (judge, {_COLUMNS}) VALUES ({','.join('?' * 13)})",
+            (self._numbers[judge], *_row(stored, keep_text, time.time())),
+        )
+
+    def _go_on_in_memory(self, error: Exception) -> None:
+        """Keep what is still to come, and what could not be written, for as long as this command runs."""
+        where = "a temporary file" if self.path is None else str(self.path)
+        logger.warning(
+            "verdicts cannot be kept in %s (%s); this command goes on, but if it is stopped, what comes from here on "
+            "is asked again. Free space, or choose another folder with --verdict-cache",
+            where, error,
+        )  # fmt: skip
+        old = getattr(self, "_connection", None)
+        self._connection, self._numbers, self.path = _connect(None, in_memory=True), {}, None
+        if old is not None:
+            with contextlib.suppress(sqlite3.Error):
+                _copy(old, self._connection)
+            with contextlib.suppress(sqlite3.Error):
+                old.close()
+
+
+def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
+    """Take over what is known: results are made from it."""
+    for table in ("judges", "verdicts"):
+        rows = old.execute(f"SELECT * FROM {table}")
+        while part := rows.fetchmany(_AT_ONCE):
+            new.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({','.join('?' * len(part[0]))})", part)
+
+
+def _row(stored: Stored, keep_text: bool, now: float) -> tuple[object, ...]:
+    text = None
+    if keep_text and stored.text is not None:
+        text = zlib.compress(stored.text.encode("utf-8", "surrogatepass"))
+    return (
+        stored.key, stored.sample, stored.attempt, stored.score, None if stored.reason is None else str(stored.reason),
+        int(stored.conflicting), stored.expected, stored.finish, text, stored.prompt_tokens, stored.completion_tokens,
+        stored.written or now,
+    )  # fmt: skip
+
+
+def _stored(row: Sequence[Any]) -> Stored:
+    key, sample, attempt, score, reason, conflicting, expected, finish, text, prompt, completion, written = row
+    return Stored(
+        bytes(key), sample, attempt, score, None if reason is None else Reason(reason),
+        conflicting=bool(conflicting), expected=expected, finish=finish,
+        text=None if text is None else zlib.decompress(bytes(text)).decode("utf-8", "surrogatepass"),
+        prompt_tokens=prompt, completion_tokens=completion, written=written,
+    )  # fmt: skip
+
+
+def _connect(path: Path | None, in_memory: bool = False) -> sqlite3.Connection:
+    if path is not None:
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    where = ":memory:" if in_memory else path or ""  # "": a temporary file of SQLite's own
+    connection = sqlite3.connect(where, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        for attempt in itertools.count(1):
+            try:
+                _prepare(connection, path)
+                return connection
+            except sqlite3.OperationalError as error:  # SQLite does not always wait where modes are changed
+                if "locked" not in str(error) or attempt == _OPEN_TRIES:
+                    raise
+                connection.rollback()
+                time.sleep(0.05)
+        raise AssertionError("unreachable")
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > _VERSION:
+        raise sqlite3.DatabaseError(f"it was written by a newer version of this package (format {version})")
+    if path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0].upper() != "WAL":
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if version < _VERSION:
+        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_VERSION};COMMIT;")
