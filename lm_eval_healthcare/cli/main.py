@@ -20,6 +20,7 @@ COMMANDS = {
     "plan": "count requests and tokens, and estimate the time, of a run and its judge, without running them",
     "score": "score logged samples or saved answers again, without a model",
     "judge": "let a language model grade logged samples from 1 to 5, resumable, local by default",
+    "judge-check": "see how far a judge can be trusted: agreement, length, order, people's grades",
     "relaxed": "read Relaxed Perplexity from stored matrices in any way, without a model",
     "data": "fetch, convert, check, export and describe the benchmarks' rows",
     "path": "print the folder of the pack's task YAMLs, for --include_path",

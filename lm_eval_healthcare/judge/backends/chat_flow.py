@@ -7,6 +7,7 @@ import itertools
 import queue
 import random
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lm_eval_healthcare.judge.backends import chat_reply
@@ -81,7 +82,9 @@ class Flow:
         self._pace = Pace(effort.concurrency, effort.first_wait, random.Random())
         self._mark, self._names = f"judge-{secrets.token_hex(8)}-", itertools.count()
         self._failures = 0
-        self._done: queue.SimpleQueue[Reply | BaseException] = queue.SimpleQueue()
+        self._done: list[Reply | BaseException] = []
+        self._handed: queue.SimpleQueue[list[Reply | BaseException]] = queue.SimpleQueue()
+        self._taken: Iterator[Reply | BaseException] = iter(())
         self._workers: list[asyncio.Task[None]] = []
         http.call(self._begin())
 
@@ -104,17 +107,29 @@ class Flow:
         Raises:
             JudgeError: If the server has gone.
         """
-        while True:
+        while (done := next(self._taken, None)) is None:
             try:
                 # With a limit, so that Ctrl-C is heard on every system.
-                done = self._done.get(timeout=1)
+                self._taken = iter(self._handed.get(timeout=1))
             except queue.Empty:
                 if not self._http.alive:
                     raise JudgeError("the judge's back end was closed while it was asked") from None
-                continue
-            if isinstance(done, BaseException):
-                raise done
-            return done
+        if isinstance(done, BaseException):
+            raise done
+        return done
+
+    def _hand_over(self, done: Reply | BaseException) -> None:
+        """Give a reply to the other thread, together with those that come at the same moment.
+
+        Every hand-over wakes that thread, which then holds up this one.
+        """
+        self._done.append(done)
+        if len(self._done) == 1:
+            self._http.loop.call_soon(self._hand_over_all)
+
+    def _hand_over_all(self) -> None:
+        done, self._done = self._done, []
+        self._handed.put(done)
 
     def stop(self) -> None:
         """Cancel what is under way, and wait until nothing is."""
@@ -131,16 +146,16 @@ class Flow:
             ask = await self._asks.get()
             try:
                 reply = await self._answered(ask)
-                self._done.put(reply)
+                self._hand_over(reply)
                 self._notice(reply)
             except asyncio.CancelledError:
                 raise
             except Gone as error:
                 said = self._address.hide(str(error))
-                self._done.put(JudgeError(f"the judge's server at {self._address.shown} cannot go on: {said}"))
+                self._hand_over(JudgeError(f"the judge's server at {self._address.shown} cannot go on: {said}"))
                 return
             except BaseException as error:
-                self._done.put(error)
+                self._hand_over(error)
                 return
 
     def _notice(self, reply: Reply) -> None:
