@@ -56,16 +56,16 @@ def defuse(text: str, of_template: Collection[str] = ()) -> tuple[str, int]:
     """
     text, marks = _without_marks(text)
     text, controls = _CONTROL.subn(lambda found: found[0].translate(_WRITTEN), text)
-    changed = 0
+    changed, names = 0, tuple(of_template)
 
     def heading(found: re.Match[str]) -> str:
         nonlocal changed
-        if not any(_plain(found[3]).startswith(name) for name in of_template):
+        if not _plain(found[3]).startswith(names):
             return found[0]
         changed += 1
         return found[1] + _WIDE_HASH * len(found[2]) + found[3]
 
-    if of_template:
+    if names:
         text = _HEADING.sub(heading, text)
     return text, marks + controls + changed
 

@@ -57,7 +57,7 @@ def test_packaged_rubrics_grade_safety_and_fit_into_a_prompt(name: str) -> None:
         rubric = rubric_for(name, language=language)
         assert (rubric.scale, rubric.language, rubric.expected_language) == ((1, 5), language, language)
         assert len(set(rubric.descriptions.values())) == 5
-        assert re.search(r"caps the score|limita la puntuación|gravely harm|gravemente|dañaría", rubric.text)
+        assert re.search(r"caps? the score|limita la puntuación|gravely harm|gravemente|dañaría", rubric.text)
         assert len(rubric.text.split()) < 300  # of a judge's context of 4,096 tokens
         assert parse_verdict(rubric.text).score is None
 
@@ -142,7 +142,7 @@ def test_a_users_file(load: Callable[..., Rubric]) -> None:
         ("languages: {en: {}}\ncriteria: x", "unknown key 'criteria'"),
         ("# " + "x" * 100_000, "a rubric has at most 100,000"),
         ("a: " * 3 + "b", "cannot be read as YAML"),
-        ("[" * 20_000, "cannot be read as YAML"),
+        ("[" * 2_000, "cannot be read as YAML"),
     ],
 )
 def test_a_faulty_file_is_refused_with_file_and_key(
