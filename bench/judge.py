@@ -33,6 +33,8 @@ AIM, GROWTH = 0.85, 8.0
 OURS, OURS_LOGPROBS, HARNESS, OPENAI = "ours", "ours, log-probabilities", "lm-eval local-chat-completions", "openai"
 WORDS = 600
 Mark = Callable[[int], None]
+Cost = tuple[float, float]
+"""Seconds of wall time and of processor time."""
 
 
 def prompt(number: int) -> str:
@@ -44,8 +46,16 @@ def megabytes() -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def ours(url: str, n: int, concurrency: int, logprobs: bool, mark: Mark) -> float:
-    """Return the seconds of n verdicts; `mark` is told how many there are."""
+def now() -> Cost:
+    return time.perf_counter(), time.process_time()
+
+
+def since(start: Cost) -> Cost:
+    return time.perf_counter() - start[0], time.process_time() - start[1]
+
+
+def ours(url: str, n: int, concurrency: int, logprobs: bool, mark: Mark) -> Cost:
+    """Return what n verdicts cost; `mark` is told how many there are."""
     from lm_eval_healthcare.judge.backends.base import Ask
     from lm_eval_healthcare.judge.backends.openai import OpenAIBackend
     from lm_eval_healthcare.judge.prompt import Message, Prompt
@@ -56,17 +66,17 @@ def ours(url: str, n: int, concurrency: int, logprobs: bool, mark: Mark) -> floa
             yield Ask(number, Prompt((Message("user", prompt(number)),)), seed=number)
 
     with OpenAIBackend(base_url=url, concurrency=concurrency, logprobs=logprobs) as backend:
-        start, got = time.perf_counter(), 0
+        start, got = now(), 0
         for reply in backend.replies(asks(), Settings().sampling):
             assert reply.text
             got += 1
             mark(got)
-        seconds = time.perf_counter() - start
+        cost = since(start)
     assert got == n
-    return seconds
+    return cost
 
 
-def harness(url: str, n: int, concurrency: int, mark: Mark) -> float:
+def harness(url: str, n: int, concurrency: int, mark: Mark) -> Cost:
     from lm_eval.api.instance import Instance
     from lm_eval.models.openai_completions import LocalChatCompletion
 
@@ -78,19 +88,19 @@ def harness(url: str, n: int, concurrency: int, mark: Mark) -> float:
         )
         for i in range(n)
     ]
-    start = time.perf_counter()
+    start = now()
     texts = model.generate_until(requests, disable_tqdm=True)
-    seconds = time.perf_counter() - start
+    cost = since(start)
     assert len(texts) == n
     assert all(texts)
     mark(n)
-    return seconds
+    return cost
 
 
-def openai(url: str, n: int, concurrency: int, mark: Mark) -> float:
+def openai(url: str, n: int, concurrency: int, mark: Mark) -> Cost:
     from openai import AsyncOpenAI
 
-    async def run() -> float:
+    async def run() -> Cost:
         client = AsyncOpenAI(base_url=url, api_key="none", max_retries=6)
         numbers, got = iter(range(n)), 0
 
@@ -105,9 +115,9 @@ def openai(url: str, n: int, concurrency: int, mark: Mark) -> float:
                 got += 1
                 mark(got)
 
-        start = time.perf_counter()
+        start = now()
         await asyncio.gather(*(worker() for _ in range(concurrency)))
-        return time.perf_counter() - start
+        return since(start)
 
     return asyncio.run(run())
 
@@ -121,12 +131,12 @@ def child(client: str, url: str, n: int, concurrency: int) -> None:
             memory[got] = megabytes()
 
     if client == HARNESS:
-        seconds = harness(url, n, concurrency, mark)
+        cost = harness(url, n, concurrency, mark)
     elif client == OPENAI:
-        seconds = openai(url, n, concurrency, mark)
+        cost = openai(url, n, concurrency, mark)
     else:
-        seconds = ours(url, n, concurrency, client == OURS_LOGPROBS, mark)
-    print(json.dumps({"rate": n / seconds, "processor": time.process_time() / n, "memory": memory}))
+        cost = ours(url, n, concurrency, client == OURS_LOGPROBS, mark)
+    print(json.dumps({"rate": n / cost[0], "processor": cost[1] / n, "memory": memory}))
 
 
 def measured(client: str, arguments: argparse.Namespace) -> dict:

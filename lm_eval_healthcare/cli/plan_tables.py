@@ -45,7 +45,7 @@ def print_plan(plan: Plan) -> None:
         facts = plan.judge_facts
         print(
             f"\nJudge: {facts['model']}, {_context(facts['context'])}, wording {facts['wording']}, preset "
-            f"{facts['preset']} (up to {facts['attempts']} attempts, {facts['samples']} verdict(s) for each answer)\n"
+            f"{facts['preset']} (attempts: up to {facts['attempts']}, verdicts: {facts['samples']} for each answer)\n"
         )
         print(totalled([vars(row) for row in plan.judge], _JUDGE) if plan.judge else "No task has answers to judge.")
     if plan.probed is not None:

@@ -196,7 +196,7 @@ def _configure(tasks: Mapping[str, Any], config: Any) -> None:
     """Set on tasks what the harness sets before it builds requests, so that examples are drawn alike."""
     import numpy as np
 
-    seeds = list(config.seed or [None] * 4)
+    seeds = list(config.seed) if isinstance(config.seed, list | tuple) else [config.seed] * 4
     if seeds[0] is not None:
         random.seed(seeds[0])
     if seeds[1] is not None:

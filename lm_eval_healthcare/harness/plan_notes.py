@@ -46,6 +46,12 @@ def notes_of(found: Plan) -> list[str]:
         notes.append(
             f"{cut:,} prompts do not fit into the model's context beside the answer: they lose their beginning."
         )
+    full = [row.task for row in found.tasks if row.kind == GENERATION and _leaves_no_room(row, found.context)]
+    if full:
+        notes.append(
+            f"{', '.join(full)}: max_gen_toks leaves no room for a prompt in the model's context; give fewer with "
+            "--gen_kwargs max_gen_toks=N."
+        )
     timed: list[TaskPlan | JudgeTokens] = [*found.tasks, *found.judge]
     if any(row.minutes is not None for row in timed):
         notes.append("Times are ESTIMATES: tokens through the rates, without loading models and scoring.")
@@ -58,6 +64,10 @@ def notes_of(found: Plan) -> list[str]:
             "No time for the judge without --judge-prompt-tokens-per-second and --judge-output-tokens-per-second."
         )
     return notes
+
+
+def _leaves_no_room(row: TaskPlan, context: int | None) -> bool:
+    return context is not None and row.requests * context <= row.output_tokens_most
 
 
 def _judge_notes(found: Plan) -> list[str]:

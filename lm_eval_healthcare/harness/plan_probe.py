@@ -182,6 +182,9 @@ class _Probe:
             if whole and limit >= most:
                 for one, written in zip(part, self._written(answers), strict=True):
                     lengths.setdefault(one.task_name, []).append(written)
+        if self._found.output_rate is None:  # answers end at a stop string at once: how fast is the model without?
+            part = [_shortened(one, _FIRST_ANSWER, stops=False) for one in instances[: self._batch]]
+            self._learn(part, *self._ask(part), _FIRST_ANSWER)
         self._found.answer_tokens = {task: sum(found) / len(found) for task, found in lengths.items()}
 
     def _written(self, answers: Sequence[Any]) -> list[int]:
@@ -197,12 +200,13 @@ class _Probe:
         return writing / max(1, *written) * _GROWTH if any(written) else took / limit * _GROWTH
 
 
-def _shortened(instance: Instance, limit: int) -> Instance:
-    """Return the same request with fewer tokens to be written."""
+def _shortened(instance: Instance, limit: int, stops: bool = True) -> Instance:
+    """Return the same request with fewer tokens to be written, with its stop strings or without."""
     prompt, kwargs = instance.args
     names = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
     least = min([limit, *(int(kwargs[name]) for name in names if kwargs.get(name) is not None)])
     shorter = {**{name: value for name, value in kwargs.items() if name not in names}, "max_gen_toks": least}
+    shorter = shorter if stops else {**shorter, "until": []}
     return Instance(
         request_type=instance.request_type,
         doc=instance.doc,

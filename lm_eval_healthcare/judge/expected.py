@@ -87,7 +87,7 @@ def expected_score(
     if found is None:
         return Expected(math.nan, math.nan, Unexpected.NOT_KEPT)
     token, place = found
-    before, after = token.text[:place].strip(), token.text[place + 1 :].strip()
+    before, after = token.text[:place].lstrip(), token.text[place + 1 :].rstrip()
     chances = _chances(token.top, before, after, scale)
     mass = math.fsum(chances.values())
     if not mass >= LEAST_MASS:

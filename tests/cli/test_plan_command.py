@@ -48,7 +48,7 @@ def test_json(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--tasks", "careqa_opne", *DATA], "Did you mean careqa_open"),
+        (["--tasks", "careqa_open", "--metadata", "data=/nowhere", "metrics=ngram"], "/nowhere"),
         ([*DATA], "no --tasks given"),
         (["--tasks", "careqa_open", *DATA, "--judge-samples", "3"], "--judge-samples without --judge-model"),
         (["--tasks", "careqa_open", *DATA, "--judge-model", "m", "--judge-preset", "best"], "paper, reproducible"),

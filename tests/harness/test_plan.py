@@ -11,16 +11,18 @@ import pytest
 from lm_eval import simple_evaluate
 from lm_eval.api.model import LM
 
-from lm_eval_healthcare import task_manager, tasks_path
+from lm_eval_healthcare import task_manager
 from lm_eval_healthcare.harness import plan_probe
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.plan import Plan, PlanOptions, Rates, plan
 from lm_eval_healthcare.harness.plan_probe import _growing, _shortened
 from lm_eval_healthcare.harness.plan_requests import relaxed_amount
+from lm_eval_healthcare.judge.options import JudgeOptions
+from lm_eval_healthcare.judge.prompt import wording
+from lm_eval_healthcare.judge.rubric import rubric_for
 from lm_eval_healthcare.relaxed_perplexity import Settings
 from lm_eval_healthcare.relaxed_perplexity.engines.base import Question
-from support import write_jsonl
-from token_models import WORDS, load, tiny_llama
+from scripted import open_rows
 
 DATA = ["--metadata", "data=sample", "metrics=ngram"]
 
@@ -140,27 +142,38 @@ def test_answers_whose_likelihood_is_asked_for(demo_model: Path, tokenizer: Any)
     assert (found.requests, found.prompt_tokens, found.longest_prompt) == (10, sum(lengths), max(lengths))
 
 
+def small_folder(folder: Path) -> Path:
+    """A model's folder without weights: a token a word, `<s>` before every text, 64 tokens of context."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    PreTrainedTokenizerFast(
+        tokenizer_object=words, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    ).save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "max_position_embeddings": 64}))
+    return folder
+
+
 def test_prompts_that_do_not_fit(tmp_path: Path) -> None:
-    """Ten words and `Answer:` on a model of 32 tokens: with 20 for the answer 12 are left, the front token included."""
-    folder = tiny_llama(tmp_path / "model", adds_bos=True, max_length=32)
-    rows = [{"question": " ".join(WORDS[:n]), "answer": " ".join(WORDS[:3])} for n in (2, 20)]
-    write_jsonl(tmp_path / "rows" / "careqa_open.jsonl", rows)
-    (tmp_path / "mine.yaml").write_text(
-        f"include: {tasks_path() / 'careqa/careqa_open.yaml'}\ntask: mine\ndescription: ''\n"
-        "doc_to_text: '{{question}}'\n"
-    )
-    data = ["--metadata", f"data={tmp_path / 'rows'}", "metrics=ngram"]
-    model = ["--model_args", f"pretrained={folder}", "--tasks", "mine", "--include_path", str(tmp_path)]
-    found = planned(*model, "--gen_kwargs", "max_gen_toks=20", data=data)
+    """With 28 of 64 tokens for the answer 36 are left for the prompt, the front token included."""
+    pytest.importorskip("transformers")
+    model = ["--model_args", f"pretrained={small_folder(tmp_path)}", "--tasks", "careqa_open"]
+    found = planned(*model, "--gen_kwargs", "max_gen_toks=28")
+    lengths = [1 + len(prompt.split()) for prompt, _ in recorded("careqa_open", Recorder())["generate"]]
+    cut = [length for length in lengths if length > 36]
+    assert 0 < len(cut) < 10
     (one,) = found.tasks
-    assert found.context == 32
-    # <s> and 2 words; <s> and 20 words, of which 12 tokens are kept
-    assert (one.prompt_tokens, one.longest_prompt, one.prompts_cut) == (3 + 12, 21, 1)
-    assert (one.output_tokens, one.output_tokens_most) == (6, 40)
-    assert any("1 prompts do not fit" in note for note in found.notes)
-    real = load(folder)
-    real_tokens = [len(real.tok_batch_encode([" ".join(WORDS[:n])], left_truncate_len=12)[0][0]) for n in (2, 20)]
-    assert sum(real_tokens) == one.prompt_tokens
+    assert (found.context, found.tokens_exact) == (64, True)
+    assert one.prompt_tokens == sum(min(length, 36) for length in lengths)
+    assert (one.longest_prompt, one.prompts_cut) == (max(lengths), len(cut))
+    assert any(f"{len(cut)} prompts do not fit" in note for note in found.notes)
+    full = planned(*model)
+    assert any("leaves no room" in note for note in full.notes), "256 tokens of an answer are more than the context"
+    (one,) = planned(*model[:2], "--tasks", "careqa_open_relaxed_perplexity").tasks
+    assert one.requests == 0, "completions of 128 tokens leave no room for a target"
 
 
 def test_relaxed_perplexity_by_hand() -> None:
@@ -270,6 +283,58 @@ def test_a_shortened_request_never_asks_for_more() -> None:
     assert one.args[1] == {"max_tokens": 7, "until": ["x"]}
 
 
+def judged(model: str, data: Sequence[str] = DATA, **given: Any) -> Any:
+    options = PlanOptions(judge=JudgeOptions.of((model,), given), judge_rates=Rates(1000, 10))
+    tasks = "careqa_open,medmcqa" if data is DATA else "careqa_open"
+    found = planned("--model", "dummy", "--tasks", tasks, options=options, data=data)
+    (one,) = found.judge
+    return found, one
+
+
+def test_the_judges_prompts(demo_model: Path, tokenizer: Any) -> None:
+    """Three attempts and two verdicts; the reference stands in for the answer, of which 256 tokens are the most."""
+    found, one = judged(str(demo_model), attempts=3, samples=2, max_tokens=100)
+    (task,) = (
+        task_manager(metadata={"data": "sample", "metrics": "ngram"}, include_defaults=False)
+        .load(["careqa_open"])["tasks"]
+        .values()
+    )
+    rubric, words = rubric_for("careqa_open", "auto", "en"), wording("pack")
+    usual = longest = 0
+    for doc in task.eval_docs:
+        reference = task.doc_to_target(doc)
+        prompt = words.absolute(task.fewshot_context(doc, 0).strip(), reference, [reference], rubric)
+        turns = [{"role": message.role, "content": message.content} for message in prompt.messages]
+        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        tokens = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        usual += tokens
+        longest += tokens - len(tokenizer(reference)["input_ids"]) + 256
+    assert (one.task, one.rubric, one.answers, one.blank) == ("careqa_open", rubric.name, 10, 0)
+    assert (one.requests, one.requests_most) == (20, 60)
+    assert (one.prompt_tokens, one.prompt_tokens_most) == (2 * usual, 6 * longest)
+    assert (one.output_tokens, one.output_tokens_most) == (20 * 100, 60 * 100)
+    assert one.minutes == pytest.approx((2 * usual / 1000 + 200) / 60)
+    assert found.judge_facts is not None
+    assert (found.judge_facts["tokens_exact"], found.judge_facts["context"]) == (True, 8192)
+    assert one.prompts_cut == 0
+    assert judged(str(demo_model), max_tokens=8100)[1].prompts_cut == 10
+
+
+def test_blank_references_are_not_judged(tmp_path: Path) -> None:
+    rows = open_rows(tmp_path, ["Aspirin.", " ", "Rest."])
+    found, one = judged("a-judge", data=["--metadata", f"data={rows}", "metrics=ngram"], preset="reproducible")
+    assert (one.answers, one.blank, one.requests, one.requests_most) == (2, 1, 2, 2)
+    assert found.judge_facts is not None
+    assert not found.judge_facts["tokens_exact"]
+    assert (one.output_tokens, one.output_tokens_most) == (2 * 200, 2 * 1024)
+    longer = planned(
+        "--model", "dummy", "--tasks", "careqa_open", data=["--metadata", f"data={rows}", "metrics=ngram"],
+        options=PlanOptions(answer_tokens=50, judge=JudgeOptions.of(("a-judge",), {})),
+    ).judge[0]  # fmt: skip
+    # references of 8 and 5 characters are 2 tokens each, 4 characters a token
+    assert longer.prompt_tokens == one.prompt_tokens + 2 * (50 - 2)
+
+
 class Clock:
     """Time that only a model makes pass."""
 
@@ -315,6 +380,7 @@ def test_a_real_probe(demo_model: Path) -> None:
     pytest.importorskip("torch")
     model = ["--model", "hf", "--model_args", f"pretrained={demo_model},dtype=float32", "--device", "cpu"]
     rest = ["--batch_size", "4", "--tasks", "careqa_open,medmcqa", "--gen_kwargs", "max_gen_toks=8"]
+    rest.append("--apply_chat_template")
     found = planned(*model, *rest, options=PlanOptions(probe=3))
     assert found.probed is not None
     assert found.probed.load_seconds > 0

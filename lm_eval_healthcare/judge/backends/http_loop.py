@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import select
+import selectors
 import socket
 import threading
 from collections.abc import Coroutine, Mapping
@@ -22,6 +23,7 @@ _CONNECT = 10.0
 _KEEP = 4.0
 """Seconds for which an unused connection is kept, fewer than the 5 after which vLLM's server closes it."""
 _PIECE = 2**16
+_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,17 @@ class Gone(Exception):
     """No request will be answered any more."""
 
 
+class _FewAtOnce(selectors.DefaultSelector):
+    """Tells of a few connections at a time, so that what follows a reply is sent before many others are read.
+
+    Requests that were sent together are answered together; if each step were done for all of them before the next step,
+    none would be followed by another before all were read, and they would stay together for ever.
+    """
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return super().select(timeout)[:_AT_ONCE]
+
+
 class HttpLoop:
     """A thread with an event loop and a client of one server; close it."""
 
@@ -59,7 +72,7 @@ class HttpLoop:
         self._address = address
         self._proxy = address.proxy()
         self._client: aiohttp.ClientSession | None = None
-        self.loop = asyncio.new_event_loop()
+        self.loop = asyncio.SelectorEventLoop(_FewAtOnce())
         self._thread = threading.Thread(target=self._work, name="judge-http", daemon=True)
         self._thread.start()
 

@@ -195,10 +195,10 @@ class VLLMBackend(Backend):
         name = f"judge-{self._numbers}"
         try:
             engine.add_request(name, {"prompt_token_ids": ids}, params)
-        except (ValueError, TypeError) as error:  # vLLM's own errors of a request are ValueErrors
-            return Reply(ask.number, None, Reason.REFUSED, first_line(error), prompt_tokens=len(ids))
         except Exception as error:
-            raise self._gone(error) from error
+            if not _is_of_request(error):
+                raise self._gone(error) from error
+            return Reply(ask.number, None, Reason.REFUSED, first_line(error), prompt_tokens=len(ids))
         flying[name] = ask, ids
         return None
 
@@ -227,7 +227,9 @@ class VLLMBackend(Backend):
             outputs = self._llm.generate(
                 [{"prompt_token_ids": ids} for _, ids, _ in asked], [params for *_, params in asked], use_tqdm=False
             )
-        except (ValueError, TypeError) as error:
+        except Exception as error:
+            if not _is_of_request(error):
+                raise self._gone(error) from error
             if len(asked) > 1:
                 for one in asked:
                     yield from self._generated([one])
@@ -235,8 +237,6 @@ class VLLMBackend(Backend):
             (ask, ids, _), told = asked[0], first_line(error)
             yield Reply(ask.number, None, Reason.REFUSED, told, prompt_tokens=len(ids))
             return
-        except Exception as error:
-            raise self._gone(error) from error
         for (ask, ids, _), output in zip(asked, outputs, strict=True):
             yield self._reply(ask, ids, output)
 
@@ -312,6 +312,12 @@ def shut_down(llm: Any) -> None:
             vars(part).clear()
     del engine, core, inner
     free_memory()
+
+
+def _is_of_request(error: BaseException) -> bool:
+    """Return whether vLLM refuses one request, and would take another."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"ValueError", "TypeError", "VLLMClientError"})
 
 
 def _leave_groups() -> None:
