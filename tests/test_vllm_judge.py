@@ -21,8 +21,8 @@ from lm_eval_healthcare.judge.settings import Sampling
 
 pytestmark = pytest.mark.vllm
 
-ARGUMENTS = {"dtype": "float32", "max_model_len": 1024, "enforce_eager": True, "gpu_memory_utilization": 0.3}
-GREEDY = Sampling(temperature=0.0, top_p=1.0, repetition_penalty=1.1, max_tokens=16)
+ARGUMENTS = {"dtype": "float32", "max_model_len": 512, "enforce_eager": True, "gpu_memory_utilization": 0.3}
+GREEDY = Sampling(temperature=0.0, top_p=1.0, repetition_penalty=1.1, max_tokens=10)
 
 
 def ask(number: int, text: str) -> Ask:
@@ -50,7 +50,7 @@ def check_the_judge(backend: VLLMBackend, folder: Path) -> None:
     from lm_eval_healthcare.judge.backends.hf import HFBackend
 
     engine = backend._llm.llm_engine
-    assert backend.context == 1024
+    assert backend.context == 512
     assert backend.facts["gpu_memory_utilization"] == 0.3
     assert backend.facts["dtype"] == "float32"
 
@@ -82,19 +82,19 @@ def check_the_judge(backend: VLLMBackend, folder: Path) -> None:
     # request that vLLM refuses harms no other.
     lengths = {n: backend.count(ask(0, "a " * n).prompt) for n in (100, 101)}
     assert lengths[101] == lengths[100] + 1
-    words = 1024 - lengths[100] + 100
+    words = 512 - lengths[100] + 100
     asked = [ask(0, "a " * (words - 1)), ask(1, "a " * words), ask(2, "a " * 4 * words), ASKS[0]]
     asked[3] = Ask(3, ASKS[0].prompt, 0)
     fits, same, over, short = by_number(backend.replies(asked, GREEDY))
-    assert (fits.prompt_tokens, fits.completion_tokens, fits.reason) == (1023, 1, None)
-    assert (same.reason, same.prompt_tokens) == (Reason.TOO_LONG, 1024)
+    assert (fits.prompt_tokens, fits.completion_tokens, fits.reason) == (511, 1, None)
+    assert (same.reason, same.prompt_tokens) == (Reason.TOO_LONG, 512)
     assert over.reason is Reason.TOO_LONG
     assert short.text == mine[0].text
     backend.context = 2000  # so that the engine itself has to refuse
     refused, good = by_number(backend.replies([asked[1], asked[3]], GREEDY))
-    backend.context = 1024
+    backend.context = 512
     assert (refused.reason, refused.text) == (Reason.REFUSED, None)
-    assert "1024" in refused.detail
+    assert "512" in refused.detail
     assert good.text == mine[0].text
 
     # Requests are taken as places become free; what is open when nobody wants more is given up.
@@ -118,7 +118,7 @@ def check_the_judge(backend: VLLMBackend, folder: Path) -> None:
     assert {r.text for r in chunked if r.text is not None} == {r.text for r in mine}
     backend.context = 2000
     halves = list(backend._in_chunks(iter([asked[1], asked[3]]), GREEDY))
-    backend.context = 1024
+    backend.context = 512
     assert [r.reason for r in halves] == [Reason.REFUSED, None]
 
 
@@ -164,7 +164,7 @@ def test_a_judge_after_the_evaluated_model(demo_model: Path, monkeypatch: pytest
         task_manager=manager, gen_kwargs={"max_gen_toks": 8}, apply_chat_template=True,
     )  # fmt: skip
     assert out["results"]["careqa_open"]["rouge1_coverage,none"] == 1.0
-    assert out["max_length"] == 1024
+    assert out["max_length"] == 512
     assert all(sample["resps"][0][0] for sample in out["samples"]["careqa_open"])
     with pytest.raises(ModelReleased, match="cannot answer again"):
         seen["lm"].generate_until([])
