@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 from typing import TYPE_CHECKING
 
 from lm_eval_healthcare.cli.tables import add_format, print_json
@@ -80,7 +82,8 @@ def execute(argv: Sequence[str]) -> int:
     from lm_eval_healthcare.cli.plan_tables import print_plan
     from lm_eval_healthcare.harness.plan import plan
 
-    found = plan(rest, options)
+    with contextlib.redirect_stdout(sys.stderr):  # the harness and vLLM print there, too, what is no part of a plan
+        found = plan(rest, options)
     if args.format == "json":
         print_json(found.as_dict())
     else:

@@ -10,7 +10,7 @@ import logging
 import sys
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.harness.relaxed_codec import is_a
@@ -114,6 +114,7 @@ class _Facts:
     """What is left of a model: the answers that the harness's `get_model_info` and properties ask for."""
 
     _KEPT = ("config", "generation_config", "name_or_path", "device", "training")
+    _modules: ClassVar[dict[str, Any]] = {}  # accelerate looks here whether a part is compiled
 
     def __init__(self, model: Any) -> None:
         """Note them."""

@@ -87,6 +87,10 @@ def test_results_are_the_same_without_the_model(
     assert out["config"]["model_num_parameters"] > 1000
     assert (lm.rank, lm.world_size, lm.max_length) == (0, 1, 4096)
     assert not hasattr(lm.model, "generate")
+    from accelerate import Accelerator
+
+    lm.accelerator = Accelerator(cpu=True)  # as under several ranks, where it is asked for the model inside its wrapper
+    assert lm.model.config.model_type == "llama"
     with pytest.raises(ModelReleased, match="cannot answer again: give simple_evaluate the model's name"):
         run(lm, None)
 
