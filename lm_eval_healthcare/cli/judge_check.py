@@ -172,7 +172,7 @@ def _order(args: argparse.Namespace) -> int:
     private = any(task.credentialed for task in (*first, *second))
     model = options.models[0] if options.models else None
     with options.open(model) as backend, VerdictStore.open(args.verdict_cache) as store:
-        words = wording(options.wording, backend.model)
+        words = wording(options.wording, backend.identity)
         session = Session(backend, words, options.settings, store, keep_text=not private)
         prepared = session.prepare(pairs.cases)
         with tqdm(total=prepared.to_ask, unit=" verdicts", delay=2, file=sys.stderr, leave=False) as bar:

@@ -138,12 +138,12 @@ class TaskJudge:
         self, backend: Backend, store: VerdictStore, cases: Sequence[Case], answers: Sequence[str | None]
     ) -> list[dict[str, Any]]:
         settings = self._judge.settings
-        words = wording(self._judge.wording, backend.model)
+        words = wording(self._judge.wording, backend.identity)
         session = Session(backend, words, settings, store, keep_text=not self._private)
         prepared = session.prepare(cases)
         logger.info(
             "%s: %s grades %d answers: %d verdicts to ask for, %d known, %d answers cut, %d too long",
-            self._task, backend.model, len(cases), prepared.to_ask, prepared.known, prepared.cut, prepared.too_long,
+            self._task, backend.identity, len(cases), prepared.to_ask, prepared.known, prepared.cut, prepared.too_long,
         )  # fmt: skip
         try:
             judged = session.judge(prepared, _progress(self._task, prepared.to_ask))
@@ -154,8 +154,8 @@ class TaskJudge:
             judged = prepared.judged
         worded, rubric = f"{words.name}@{words.digest}", f"{self._rubric.name}@{self._rubric.digest}"
         facts = {**backend.facts, "wording": worded, "preset": settings.preset}
-        signature = settings.signature(backend.model, worded, rubric)
-        judge = Judge(backend.model, "judge1", facts, signature)
+        signature = settings.signature(backend.identity, worded, rubric)
+        judge = Judge(backend.identity, "judge1", facts, signature)
         outcome = JudgedTask([judge], [judged], answers, self._rubric, settings.failure_limit, session.details)
         self.section = outcome.section()
         if outcome.unusable:

@@ -19,7 +19,7 @@ import numpy as np
 from lm_eval_healthcare.judge.agreement import agreement
 from lm_eval_healthcare.judge.judged_results import TaskResult
 from lm_eval_healthcare.judge.outcome import Judge, JudgedTask, verdict_of
-from lm_eval_healthcare.judge.prompt import wording
+from lm_eval_healthcare.judge.prompt import PACK, wording
 from lm_eval_healthcare.judge.session import Session
 from lm_eval_healthcare.results.derived import derived_content
 from lm_eval_healthcare.results.results_file import ResultsError
@@ -136,8 +136,8 @@ class Judging:
         words = {model: wording(self.options.wording, model or "") for model in self.options.models or (None,)}
         for model, own_words in words.items():
             with self.options.open(model) as backend:
-                if model is None and own_words.name == "pack":
-                    own_words = wording(self.options.wording, backend.model)
+                if own_words.name == PACK:  # a server may know more of the judge than its name
+                    own_words = wording(self.options.wording, backend.identity)
                 self._ask_one(backend, own_words, forecast, advance)
 
     def _ask_one(
@@ -145,7 +145,7 @@ class Judging:
     ) -> None:
         settings = self.options.settings
         label = f"judge{len(self._judges) + 1}"
-        about = Forecast(backend.model)
+        about = Forecast(backend.identity)
         fits: dict[int, list[Fitted | None]] = {}
         for task, answers in self._read_all():
             prepared = self._session(backend, words, task).prepare(answers.cases())
@@ -163,9 +163,9 @@ class Judging:
             self._details[id(task)] |= session.details
             self.tokens += session.tokens
             self.asked += session.asked
-        self._signatures.append(settings.reply_signature(backend.model))
+        self._signatures.append(settings.reply_signature(backend.identity))
         facts = {**backend.facts, "wording": f"{words.name}@{words.digest}", "preset": settings.preset}
-        self._judges.append(Judge(backend.model, label, facts, f"{words.name}@{words.digest}"))
+        self._judges.append(Judge(backend.identity, label, facts, f"{words.name}@{words.digest}"))
 
     def _session(self, backend: Backend, words: Wording, task: SavedTask) -> Session:
         keep = self.keep_private or not task.credentialed

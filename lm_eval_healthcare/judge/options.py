@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -194,7 +193,7 @@ class JudgeOptions:
             from lm_eval_healthcare.judge.backends.openai import OpenAIBackend
 
             return OpenAIBackend(
-                base_url=str(self.base_url), model=model, api_key=os.environ.get(self.api_key_env),
+                base_url=str(self.base_url), model=model, api_key_env=self.api_key_env,
                 concurrency=self.concurrency, timeout=self.timeout, retries=self.retries, tokenizer=self.tokenizer,
                 context=self.context,
             )  # fmt: skip

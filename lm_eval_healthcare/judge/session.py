@@ -147,7 +147,7 @@ class Session:
         """
         self._backend, self._wording, self._settings = backend, wording, settings
         self._store, self._keep_text = store, keep_text
-        self._signature = settings.reply_signature(backend.model)
+        self._signature = settings.reply_signature(backend.identity)
         self._room = room(backend, settings.sampling.max_tokens)
         self.asked = 0
         self.tokens: Counter[str] = Counter()

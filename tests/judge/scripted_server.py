@@ -108,7 +108,7 @@ class ScriptedJudge:
         counts: How often each content was asked, whatever came of it.
         verdicts: How often each content got a whole and faultless reply; one that the client did not wait for counts
             if all of it had been handed to the system.
-        requests: Path, headers (lower case) and parsed body of the first 10,000 requests.
+        requests: Path, headers (lower case) and parsed body of the first `keep` requests.
         lines: Their first lines.
         most_at_once: The highest number of chat completions in work at the same moment.
         connections: How many connections were opened.
@@ -134,6 +134,7 @@ class ScriptedJudge:
         system: str = "taken",
         models_body: bytes | None = None,
         aside: str = "",
+        keep: int = 10_000,
         log: Path | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -158,6 +159,7 @@ class ScriptedJudge:
             system: What the chat template does with a system message: `taken`, `refused`, or `left out` in silence.
             models_body: What `/v1/models` sends instead of a list.
             aside: What every error message ends with.
+            keep: Most requests in `requests`.
             log: File that gets a line for every chat completion before it is answered.
             host: Address.
             port: Port, 0 for a free one.
@@ -167,7 +169,7 @@ class ScriptedJudge:
         self.models, self.context, self.tokenize, self.logprobs = tuple(models), context, tokenize, logprobs
         self.unknown, self.api_key, self.headers = tuple(unknown), api_key, dict(headers or {})
         self.system, self.models_body, self.aside = system, models_body, aside
-        self.host, self.port = host, port
+        self.host, self.port, self.keep = host, port, keep
         self.counts: collections.Counter[str] = collections.Counter()
         self.verdicts: collections.Counter[str] = collections.Counter()
         self.requests: list[tuple[str, dict[str, str], Any]] = []
@@ -354,7 +356,7 @@ class Connection(asyncio.Protocol):
                 return
             self.buffer = rest[length:]
             method, path, _ = first.split(" ")
-            if len(self.judge.lines) < 10_000:
+            if len(self.judge.lines) < self.judge.keep:
                 self.judge.lines.append(first)
             self.answer(method, path.partition("?")[0], headers, rest[:length])
 
@@ -362,7 +364,7 @@ class Connection(asyncio.Protocol):
         """Answer one request, now or later."""
         judge = self.judge
         body = json.loads(raw) if raw else None
-        if len(judge.requests) < 10_000:
+        if len(judge.requests) < judge.keep:
             judge.requests.append((path, headers, body))
         if judge.api_key and headers.get("authorization") != f"Bearer {judge.api_key}":
             self.error(401, "Incorrect API key provided.")
@@ -516,6 +518,7 @@ def main() -> None:
         context=args.context,
         logprobs=not args.no_logprobs,
         tokenize=not args.no_tokenize,
+        keep=0,
         log=args.log,
         port=args.port,
     )

@@ -75,8 +75,8 @@ class Backend(ABC):
 
     Attributes:
         name: `vllm`, `openai` or `hf`.
-        model: The judge's name as signatures have it: a hub id with its revision, a folder's kind and content, or the
-            name that a server knows it by.
+        model: The judge's name: a hub id with its revision, a folder's kind and content, or the name that a server
+            knows it by.
         context: Most tokens of a prompt and its text together; None if it is not known. Set by `start`.
         remote: Whether texts leave this machine and network.
         facts: What results say of the back end and nothing depends on: versions, precision, address without secrets.
@@ -86,6 +86,11 @@ class Backend(ABC):
     model: str
     context: int | None = None
     remote: bool = False
+
+    @property
+    def identity(self) -> str:
+        """The judge's name as signatures and the store of its texts have it; known once it has been started."""
+        return self.model
 
     @property
     def facts(self) -> dict[str, object]:

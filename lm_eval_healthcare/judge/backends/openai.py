@@ -77,6 +77,7 @@ class OpenAIBackend(Backend):
         self._effort = Effort(concurrency, timeout, retries, first_wait)
         self._address = ServerAddress(base_url, api_key, api_key_env)
         self.model = model or ""
+        self._root = ""
         self.remote = not self._address.near
         self.context = context
         self._tokenizer = tokenizer
@@ -85,6 +86,11 @@ class OpenAIBackend(Backend):
         self._counts = True
         self._version: str | None = None
         self._http: HttpLoop | None = None
+
+    @property
+    def identity(self) -> str:
+        """The name that the server knows the judge by, and what it stands for, where the server says so (as vLLM)."""
+        return f"{self.model} ({self._root})" if self._root not in ("", self.model) else self.model
 
     @property
     def facts(self) -> dict[str, object]:
@@ -187,7 +193,10 @@ class OpenAIBackend(Backend):
             )
         if self.model not in names:
             raise JudgeError(f"the judge's server at {shown} has no model '{self.model}'; it has: {some}")
-        most = next(entry for entry in listed if entry["id"] == self.model).get("max_model_len")
+        own = next(entry for entry in listed if entry["id"] == self.model)
+        root = own.get("root")
+        self._root = root.rstrip("/").rpartition("/")[2] if isinstance(root, str) else ""
+        most = own.get("max_model_len")
         if isinstance(most, int) and most > 0:
             self.context = min(most, self.context or most)
 
