@@ -139,9 +139,11 @@ def _humans(args: argparse.Namespace) -> int:
     grades = read_grades(args.grades)
     shown: list[dict[str, Any]] = []
     for judge, answers in _judged(args).items():
-        names = list(dict.fromkeys(one.filter for one in answers))
+        first: dict[tuple[str, str], str] = {}  # the first filter of each task of each model
         documents = [
-            JudgedDocument(one.task, one.doc_id, one.score, one.model) for one in answers if one.filter == names[0]
+            JudgedDocument(one.task, one.doc_id, one.score, one.model)
+            for one in answers
+            if one.filter == first.setdefault((one.model, one.task), one.filter)
         ]
         found = meta_evaluation(documents, grades, np.random.default_rng(args.seed))
         shown.append({"judge": judge, "lines": found.lines(), "confusion": found.rows()})
@@ -159,7 +161,7 @@ def _order(args: argparse.Namespace) -> int:
 
     from lm_eval_healthcare.judge.bias import ORDER_NOTE
     from lm_eval_healthcare.judge.comparing import ask, pairs_of
-    from lm_eval_healthcare.judge.prompt import wording
+    from lm_eval_healthcare.judge.prompt import PACK, wording
     from lm_eval_healthcare.judge.relative import compare
     from lm_eval_healthcare.judge.saved import refuse_to_send
     from lm_eval_healthcare.judge.session import Session
@@ -172,7 +174,9 @@ def _order(args: argparse.Namespace) -> int:
     private = any(task.credentialed for task in (*first, *second))
     model = options.models[0] if options.models else None
     with options.open(model) as backend, VerdictStore.open(args.verdict_cache) as store:
-        words = wording(options.wording, backend.identity)
+        words = wording(options.wording, model or "")
+        if words.name == PACK:  # a server may know more of the judge than its name
+            words = wording(options.wording, backend.identity)
         session = Session(backend, words, options.settings, store, keep_text=not private)
         prepared = session.prepare(pairs.cases)
         with tqdm(total=prepared.to_ask, unit=" verdicts", delay=2, file=sys.stderr, leave=False) as bar:

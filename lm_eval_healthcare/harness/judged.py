@@ -26,7 +26,7 @@ from lm_eval_healthcare.judge.outcome import (
     directions,
     verdict_of,
 )
-from lm_eval_healthcare.judge.prompt import wording
+from lm_eval_healthcare.judge.prompt import PACK, wording
 from lm_eval_healthcare.judge.rubric import rubric_for
 from lm_eval_healthcare.judge.session import Session
 from lm_eval_healthcare.judge.store import VerdictStore
@@ -138,7 +138,9 @@ class TaskJudge:
         self, backend: Backend, store: VerdictStore, cases: Sequence[Case], answers: Sequence[str | None]
     ) -> list[dict[str, Any]]:
         settings = self._judge.settings
-        words = wording(self._judge.wording, backend.identity)
+        words = wording(self._judge.wording, self._model or "")
+        if words.name == PACK:  # a server may know more of the judge than its name
+            words = wording(self._judge.wording, backend.identity)
         session = Session(backend, words, settings, store, keep_text=not self._private)
         prepared = session.prepare(cases)
         logger.info(

@@ -14,6 +14,7 @@ answer says of itself in plain words (`the experts gave this the highest score`)
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection
 
@@ -39,6 +40,7 @@ _HEADING = re.compile(rf"(?:\A|(?<=[{_BREAKS}]))([^\w#{_BREAKS}]*)(#{{1,6}})([^{
 _WIDE_HASH = "\uff03"
 
 
+@functools.lru_cache(maxsize=64)
 def headings(template: str) -> frozenset[str]:
     """Return the headings of a template, each without its `#`, marks and case, up to a colon or bracket."""
     return frozenset(_plain(found[3]) for found in _HEADING.finditer(template) if _plain(found[3]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lm_eval_healthcare.judge.cases import key_of
 from lm_eval_healthcare.judge.errors import JudgeError
 
 if TYPE_CHECKING:
@@ -41,10 +42,14 @@ class Fitted:
     Attributes:
         fits: Whether it can be asked.
         most: Characters to which its answers are cut; None: they are whole.
+        key: The key of its prompt in the store.
+        defused: Pieces of its answers that are written differently.
     """
 
     fits: bool
     most: int | None = None
+    key: bytes = b""
+    defused: int = 0
 
 
 def fit(case: Case, wording: Wording, backend: Backend, most_tokens: int | None, may_cut: bool) -> Fitted:
@@ -57,21 +62,21 @@ def fit(case: Case, wording: Wording, backend: Backend, most_tokens: int | None,
         most_tokens: Most tokens of the prompt, from `room`.
         may_cut: Whether the end of an answer may be left out.
     """
-    if most_tokens is None:
-        return Fitted(True)
+    whole = case.prompt(wording)
+    if most_tokens is None or tokens_of(whole, backend, most_tokens) <= most_tokens:
+        return Fitted(True, None, key_of(whole), whole.defused)
 
-    def fits(most: int | None) -> bool:
+    def fits(most: int) -> bool:
         return tokens_of(case.prompt(wording, most), backend, most_tokens) <= most_tokens
 
-    if fits(None):
-        return Fitted(True)
     if not may_cut or case.longest < 2 or not fits(1):
         return Fitted(False)
     low, high = 1, case.longest  # `low` fits, `high` does not
     while low < _NEARLY * high and high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return Fitted(True, low)
+    cut = case.prompt(wording, low)
+    return Fitted(True, low, key_of(cut), cut.defused)
 
 
 def tokens_of(prompt: Prompt, backend: Backend, enough: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from lm_eval_healthcare.judge.outcome import METRIC
 from lm_eval_healthcare.results.discovery import RunFiles, files_below, find
 from lm_eval_healthcare.results.names import parse_results_name
+from lm_eval_healthcare.results.reasoning import without_reasoning
 from lm_eval_healthcare.results.references import references
 from lm_eval_healthcare.results.results_file import SECTION, ResultsError, task_config, task_metadata
 from lm_eval_healthcare.results.samples_file import SampleFile, document_hash, prediction
@@ -104,7 +105,7 @@ def _of_file(
 
 
 def _answer(run: RunFiles, task: str, row: Mapping[str, Any], column: str, target: str | None) -> JudgedAnswer:
-    score, known = row.get(column), references(row, target)
+    score, known, text = row.get(column), references(row, target), prediction(row)
     return JudgedAnswer(
         model=run.model,
         task=task,
@@ -112,7 +113,7 @@ def _answer(run: RunFiles, task: str, row: Mapping[str, Any], column: str, targe
         doc_id=row.get("doc_id"),
         document=document_hash(row),
         score=float(score) if isinstance(score, int | float) else math.nan,
-        answer=prediction(row),
+        answer=None if text is None else without_reasoning(text).text,  # as the judge saw it
         reference=(known[0] if known else None) if isinstance(known, list) else known,
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_healthcare.judge.cases import is_text
-from lm_eval_healthcare.judge.language import mismatch
+from lm_eval_healthcare.judge.language import LANGUAGES, mismatch
 from lm_eval_healthcare.judge.reasons import Reason
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class JudgedTask:
         if variance:
             values[VARIANCE] = _mean([one.variance for one in own])
         answer = self.answers[place]
-        wrong = mismatch(answer, self.rubric.expected_language) if is_text(answer) else math.nan
+        known = self.rubric.expected_language in LANGUAGES
+        wrong = mismatch(answer, self.rubric.expected_language) if known and is_text(answer) else math.nan
         return {
             **values,
             CONFLICTING: float(any(one.conflicting for one in own)),

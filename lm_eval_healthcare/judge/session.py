@@ -10,12 +10,13 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lm_eval_healthcare.judge.backends.base import Ask, Reply
-from lm_eval_healthcare.judge.cases import Case, Graded, key_of
+from lm_eval_healthcare.judge.cases import Case, Graded
 from lm_eval_healthcare.judge.errors import JudgeError
 from lm_eval_healthcare.judge.expected import expected_score
 from lm_eval_healthcare.judge.fit import Fitted, fit, room
@@ -164,19 +165,18 @@ class Session:
             JudgeError: If one does not fit and `too_long` is `fail`.
         """
         samples = self._settings.samples
-        prepared = Prepared([_settled(case.without_asking, samples) for case in cases], [None] * len(cases))
+        settled = [_settled(case.without_asking, samples) for case in cases]
+        prepared = Prepared(settled, list(fits) or self._fits(cases))
         for place, (case, judged) in enumerate(zip(cases, prepared.judged, strict=True)):
             if case.without_asking is not None:
                 continue
-            known = fits[place] if fits else None
-            fitted = prepared.fits[place] = known if known is not None else self._fit(case)
-            if not fitted.fits:
+            fitted = prepared.fits[place]
+            if fitted is None or not fitted.fits:
                 judged.reasons = [Reason.TOO_LONG] * samples
                 prepared.too_long += 1
                 continue
-            prompt = case.prompt(self._wording, fitted.most)
-            judged.key, judged.asked, judged.cut = key_of(prompt), True, fitted.most is not None
-            judged.defused = prompt.defused
+            judged.key, judged.asked, judged.cut = fitted.key, True, fitted.most is not None
+            judged.defused = fitted.defused
             prepared.cut += judged.cut
             asked = prepared.open.setdefault(judged.key, _Open(case, judged.key, fitted.most, [], {}))
             asked.places.append(place)
@@ -207,6 +207,17 @@ class Session:
             if stored.sample < self._settings.samples and stored.attempt < self._settings.tries:
                 found[stored.key].append(stored)
         yield from found.items()
+
+    def _fits(self, cases: Sequence[Case]) -> list[Fitted | None]:
+        """Fit all cases that are asked; a server counts tokens of several at a time."""
+        asked = [place for place, case in enumerate(cases) if case.without_asking is None]
+        found: list[Fitted | None] = [None] * len(cases)
+        threads = 1 if self._room is None else self._backend.counters
+        with ThreadPoolExecutor(threads, "judge-count") as pool:
+            fit_one = map if threads == 1 else pool.map
+            for place, fitted in zip(asked, fit_one(self._fit, (cases[place] for place in asked)), strict=True):
+                found[place] = fitted
+        return found
 
     def _fit(self, case: Case) -> Fitted:
         fitted = fit(case, self._wording, self._backend, self._room, self._settings.too_long == CUT)

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import logging
 import os
+import queue
 import sqlite3
 import threading
 import time
@@ -83,7 +84,8 @@ class Stored:
 class VerdictStore:
     """Texts of judges by judge, prompt, sample and attempt. Use `VerdictStore.open` as a context manager.
 
-    What is put in is written at once, so a process that is killed loses only what it was still waiting for.
+    What is put in is written at once by a thread, in one transaction whatever has come since its last: a process that
+    is killed loses what came in the last milliseconds and what it was still waiting for.
 
     Attributes:
         path: The file; None for a store that lasts as long as the object.
@@ -94,6 +96,8 @@ class VerdictStore:
         self.path = path
         self._lock = threading.RLock()
         self._numbers: dict[str, int] = {}
+        self._coming: queue.SimpleQueue[tuple[str, Stored, bool] | threading.Event | None] = queue.SimpleQueue()
+        self._writer: threading.Thread | None = None
         try:
             self._connection = _connect(path)
         except (sqlite3.Error, OSError) as error:
@@ -131,12 +135,10 @@ class VerdictStore:
             stored: The text with its verdict; `written` is filled in.
             keep_text: False to keep the verdict alone.
         """
-        with self._lock:
-            try:
-                self._write(judge, stored, keep_text)
-            except sqlite3.Error as error:
-                self._go_on_in_memory(error)  # the text was paid for
-                self._write(judge, stored, keep_text)
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write_all, name="verdicts", daemon=True)
+            self._writer.start()
+        self._coming.put((judge, stored, keep_text))
 
     def verdicts(self, judge: str, keys: Iterable[bytes]) -> Iterator[Stored]:
         """Yield what is known of some prompts, without the texts, attempts in order."""
@@ -146,12 +148,24 @@ class VerdictStore:
         """Yield the same with the texts."""
         yield from self._select(judge, list(dict.fromkeys(keys)), texts=True)
 
+    def flush(self) -> None:
+        """Wait until everything is written."""
+        if self._writer is not None:
+            done = threading.Event()
+            self._coming.put(done)
+            done.wait()
+
     def close(self) -> None:
-        """Close the file; calling it again does nothing."""
+        """Write what is left and close the file; calling it again does nothing."""
+        if self._writer is not None:
+            self._coming.put(None)
+            self._writer.join()
+            self._writer = None
         with self._lock:
             self._connection.close()
 
     def _select(self, judge: str, keys: Sequence[bytes], texts: bool) -> Iterator[Stored]:
+        self.flush()
         columns = _COLUMNS if texts else _COLUMNS.replace(" text,", " NULL,")
         for start in range(0, len(keys), _AT_ONCE):
             part = keys[start : start + _AT_ONCE]
@@ -162,6 +176,31 @@ class VerdictStore:
             with self._lock:
                 rows = self._connection.execute(query, (judge, *part)).fetchall()
             yield from map(_stored, rows)
+
+    def _write_all(self) -> None:
+        """Write what comes until None comes."""
+        going = True
+        while going:
+            coming = [self._coming.get()]
+            while not self._coming.empty():
+                coming.append(self._coming.get())
+            texts = [one for one in coming if isinstance(one, tuple)]
+            with self._lock:
+                try:
+                    self._write_together(texts)
+                except sqlite3.Error as error:
+                    self._go_on_in_memory(error)  # the texts were paid for
+                    self._write_together(texts)
+            for one in coming:
+                if isinstance(one, threading.Event):
+                    one.set()
+            going = None not in coming
+
+    def _write_together(self, texts: Sequence[tuple[str, Stored, bool]]) -> None:
+        with self._connection:  # one transaction, given up as a whole where it fails
+            self._connection.execute("BEGIN IMMEDIATE")
+            for judge, stored, keep_text in texts:
+                self._write(judge, stored, keep_text)
 
     def _write(self, judge: str, stored: Stored, keep_text: bool) -> None:
         connection = self._connection

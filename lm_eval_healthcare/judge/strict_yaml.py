@@ -17,9 +17,11 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key is a list or a mapping", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' stands twice", key.start_mark)
-            seen.add(key.value if isinstance(key.value, str) else str(key.value))
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -37,7 +39,8 @@ def load_yaml(where: str, content: bytes) -> object:
         return yaml.load(content.decode("utf-8-sig"), Loader=_Loader)
     except UnicodeDecodeError as error:
         raise JudgeError(f"{where}: not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
+        # The last three come from values that are not of the kind that their tag says, such as `!!bool x`.
         raise JudgeError(f"{where}: cannot be read as YAML: {' '.join(str(error).split())}") from error
 
 

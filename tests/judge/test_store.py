@@ -79,6 +79,7 @@ from lm_eval_healthcare.judge.store import Stored, VerdictStore
 store = VerdictStore.open(sys.argv[1])
 for number in range(50):
     store.put("a", Stored(number.to_bytes(32, "big"), 0, 0, 5, None, text="x"))
+store.flush()
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -97,6 +98,7 @@ def test_two_stores_share_a_file(tmp_path: Path) -> None:
         one.put("a", stored(0))
         two.put("a", stored(1))
         two.put("b", stored(0))
+        two.flush()
         assert [found.attempt for found in one.verdicts("a", [KEY])] == [0, 1]
         assert [found.attempt for found in one.verdicts("b", [KEY])] == [0]
 

@@ -79,6 +79,7 @@ class Backend(ABC):
             knows it by.
         context: Most tokens of a prompt and its text together; None if it is not known. Set by `start`.
         remote: Whether texts leave this machine and network.
+        counters: How many threads may `count` at the same time, where that saves waiting.
         facts: What results say of the back end and nothing depends on: versions, precision, address without secrets.
     """
 
@@ -86,6 +87,7 @@ class Backend(ABC):
     model: str
     context: int | None = None
     remote: bool = False
+    counters: int = 1
 
     @property
     def identity(self) -> str:

@@ -38,6 +38,7 @@ class OpenAIBackend(Backend):
     """
 
     name: ClassVar[str] = "openai"
+    counters = 16
 
     def __init__(
         self,
