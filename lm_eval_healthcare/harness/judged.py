@@ -25,6 +25,7 @@ from lm_eval_healthcare.judge.outcome import (
     JudgedTask,
     directions,
     verdict_of,
+    without_texts,
 )
 from lm_eval_healthcare.judge.prompt import PACK, wording
 from lm_eval_healthcare.judge.rubric import rubric_for
@@ -158,7 +159,8 @@ class TaskJudge:
         facts = {**backend.facts, "wording": worded, "preset": settings.preset}
         signature = settings.signature(backend.identity, worded, rubric)
         judge = Judge(backend.identity, "judge1", facts, signature)
-        outcome = JudgedTask([judge], [judged], answers, self._rubric, settings.failure_limit, session.details)
+        details = without_texts(session.details) if self._private else session.details
+        outcome = JudgedTask([judge], [judged], answers, self._rubric, settings.failure_limit, details)
         self.section = outcome.section()
         if outcome.unusable:
             logger.warning("%s: %s is UNUSABLE: %s", self._task, METRIC, outcome.unusable)

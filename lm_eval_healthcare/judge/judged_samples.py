@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from lm_eval_healthcare.results.references import references
 from lm_eval_healthcare.results.results_file import SECTION, ResultsError, task_config, task_metadata
 from lm_eval_healthcare.results.samples_file import SampleFile, document_hash, prediction
 
+_RUBRIC = re.compile(r"\|rubric:[^|]*")
 Key = tuple[str, str, str, str]
 """Model, task, filter and document."""
 
@@ -72,11 +74,33 @@ def read_judged(paths: Sequence[Path]) -> dict[str, list[JudgedAnswer]]:
             if isinstance(about, dict):
                 for judge, answers in _of_file(run, task, path, about):
                     found.setdefault(judge, {}).update({one.key: one for one in answers})
-    names = [model for model, _ in found]
+    judges = _across_tasks(found)
+    names = [model for model, _ in judges]
     return {
         model if names.count(model) == 1 else f"{model} ({signature})": list(answers.values())
-        for (model, signature), answers in found.items()
+        for (model, signature), answers in judges.items()
     }
+
+
+def _across_tasks(
+    found: Mapping[tuple[str, str], dict[Key, JudgedAnswer]],
+) -> dict[tuple[str, str], dict[Key, JudgedAnswer]]:
+    """Make one judge of those that differ in the rubric alone, since each task has its own.
+
+    They stay apart if a task was judged by several rubrics.
+    """
+    same: dict[tuple[str, str], list[str]] = {}
+    for model, signature in found:
+        same.setdefault((model, _RUBRIC.sub("", signature)), []).append(signature)
+    judges: dict[tuple[str, str], dict[Key, JudgedAnswer]] = {}
+    for (model, settings), signatures in same.items():
+        parts = [found[model, signature] for signature in signatures]
+        tasks = [task for part in parts for task in {key[1] for key in part}]
+        if len(set(tasks)) < len(tasks):
+            judges.update({(model, signature): found[model, signature] for signature in signatures})
+        else:
+            judges[model, settings] = {key: one for part in parts for key, one in part.items()}
+    return judges
 
 
 def _runs(paths: Sequence[Path]) -> list[RunFiles]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from lm_eval_healthcare.judge.agreement import agreement
 from lm_eval_healthcare.judge.judged_results import TaskResult
-from lm_eval_healthcare.judge.outcome import Judge, JudgedTask, verdict_of
+from lm_eval_healthcare.judge.outcome import Judge, JudgedTask, verdict_of, without_texts
 from lm_eval_healthcare.judge.prompt import PACK, wording
 from lm_eval_healthcare.judge.session import Session
 from lm_eval_healthcare.results.derived import derived_content
@@ -247,6 +247,8 @@ class Judging:
         outcomes = {}
         texts = answers.answers
         settings, rubric = self.options.settings, f"{task.rubric.name}@{task.rubric.digest}"
+        told = self._details[id(task)]
+        details = told if self.keep_private or not task.credentialed else without_texts(told)
         judges = [
             Judge(one.model, one.label, one.facts, settings.signature(one.model, one.signature, rubric))
             for one in self._judges
@@ -259,7 +261,7 @@ class Judging:
                 [texts[place] for place in places],
                 task.rubric,
                 settings.failure_limit,
-                self._details[id(task)],
+                details,
             )
         return TaskResult.of(answers, outcomes)
 

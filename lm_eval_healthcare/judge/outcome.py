@@ -186,6 +186,11 @@ def directions(keys: Sequence[str]) -> dict[str, bool]:
     return {key: key in UP or key.startswith(f"{METRIC}_judge") for key in keys}
 
 
+def without_texts(details: Mapping[Reason, str]) -> dict[Reason, str]:
+    """Return that there was something to tell, without the words: a server may quote what it was sent."""
+    return dict.fromkeys(details, "not told, since it may quote credentialed data")
+
+
 def verdict_of(judge: Judge, stored: Stored, with_text: bool) -> dict[str, Any]:
     """Return what a sample row says of one text of a judge."""
     return {

@@ -92,3 +92,23 @@ def test_what_was_not_judged_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["judge-check", "length", str(tmp_path / "runs")]) == 2
     assert "no judged answers there" in capsys.readouterr().err
     assert main(["judge-check", "length", str(tmp_path / "nowhere")]) == 2
+
+
+def test_one_judge_of_several_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each task has its own rubric, and here its own filter; the judge is one, and all of its answers count."""
+    rows = {
+        "medtext": [sample(n, f"This. worth-{score}") for n, score in enumerate((5, 3))],
+        "olaph": [{**sample(n, f"That. worth-{score}"), "filter": "strip"} for n, score in enumerate((4, 1))],
+    }
+    write_run(tmp_path / "runs", rows)
+    out = tmp_path / "judged"
+    with ScriptedJudge() as server:
+        arguments = ["--base-url", server.base_url, "-o", str(out), "--verdict-cache", "off"]
+        assert main(["judge", str(tmp_path / "runs"), *arguments]) == 0
+    grades = tmp_path / "grades.csv"
+    grades.write_text("task,doc_id,grade\nmedtext,0,5\nmedtext,1,3\nolaph,0,4\nolaph,1,2\n", encoding="utf-8")
+    (found,) = as_json(capsys, "humans", str(out), "--grades", str(grades))
+    assert found["judge"] == "scripted"
+    assert any("same score: 0.750, n = 4" in line for line in found["lines"])  # three of four
+    assert main(["judge-check", "agreement", str(out)]) == 2
+    assert "there is one judge only, scripted" in capsys.readouterr().err
