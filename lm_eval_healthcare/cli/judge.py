@@ -164,7 +164,7 @@ def _rows(result: TaskResult) -> Iterator[dict[str, Any]]:
             "stderr": _number(values[f"{METRIC}_stderr,{name}"]),
             "expected": _number(values[f"{EXPECTED},{name}"]) if f"{EXPECTED},{name}" in values else "",
             "scored": f"{round(values[f'{METRIC}_coverage,{name}'] * outcome.n)}/{outcome.n}",
-            "no verdict": f"{outcome.failed}/{outcome.asked}",
+            "no verdict": f"{outcome.tally.failed}/{outcome.tally.asked}",
             "usable": "NO" if outcome.unusable else "yes",
             "blank": outcome.reasons.get("empty_prediction", 0),
             "cut": outcome.reasons.get(f"cut:{METRIC}", 0),

@@ -60,10 +60,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 help="how differences count in alpha (default: %(default)s)",
             )  # fmt: skip
         if name != "order":
-            one.add_argument("--seed", type=int, default=0, metavar="N", help="draws the intervals (default: 0)")
+            one.add_argument("--seed", type=_seed, default=0, metavar="N", help="draws the intervals (default: 0)")
         add_format(one)
     parser.set_defaults(check_parser=parser)
     parser.epilog = _EPILOG
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text}: expected 0 or more")
+    return value
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -82,6 +89,13 @@ def _judged(args: argparse.Namespace) -> dict[str, list[JudgedAnswer]]:
     return judged
 
 
+def _asked(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+    """Leave blank answers out: they have their score without a judge."""
+    from lm_eval_healthcare.judge.cases import is_text
+
+    return [one for one in answers if is_text(one.answer)]
+
+
 def _agreement(args: argparse.Namespace) -> int:
     import numpy as np
 
@@ -91,7 +105,7 @@ def _agreement(args: argparse.Namespace) -> int:
     judged = _judged(args)
     if len(judged) < 2:
         raise UserError(f"there is one judge only, {next(iter(judged))}; give the judged results of a second one too")
-    by_key = {judge: {one.key: one.score for one in answers} for judge, answers in judged.items()}
+    by_key = {judge: {one.key: one.score for one in _asked(answers)} for judge, answers in judged.items()}
     keys = list(dict.fromkeys(key for scores in by_key.values() for key in scores))
     matrix = [[scores.get(key, float("nan")) for key in keys] for scores in by_key.values()]
     found = agreement(matrix, list(judged), np.random.default_rng(args.seed), args.level)
@@ -120,7 +134,7 @@ def _length(args: argparse.Namespace) -> int:
             [answer_length(one.answer) for one in answers],
             [answer_length(one.reference) for one in answers],
         )
-        for judge, answers in _judged(args).items()
+        for judge, answers in ((judge, _asked(answers)) for judge, answers in _judged(args).items())
     ]
     lines = [line for one in found for line in one.lines()]
     if args.format == "json":
@@ -159,6 +173,7 @@ def _humans(args: argparse.Namespace) -> int:
 def _order(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
+    from lm_eval_healthcare.errors import UserError
     from lm_eval_healthcare.judge.bias import ORDER_NOTE
     from lm_eval_healthcare.judge.comparing import ask, pairs_of
     from lm_eval_healthcare.judge.prompt import PACK, wording
@@ -170,6 +185,8 @@ def _order(args: argparse.Namespace) -> int:
     options = judge_options(args)
     first, second = (_tasks(path, args, options) for path in (args.first, args.second))
     refuse_to_send([*first, *second], options.base_url, args.send_credentialed_texts_to_a_remote_judge)
+    if len(options.models) > 1 or options.settings.samples > 1:
+        raise UserError("two runs are compared by one judge that is asked once in each order; leave --samples out")
     pairs = pairs_of(first, second)
     private = any(task.credentialed for task in (*first, *second))
     model = options.models[0] if options.models else None

@@ -7,7 +7,7 @@ import weakref
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.harness.evaluated_model import release, running_model
+from lm_eval_healthcare.harness.evaluated_model import make_room
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.judge.cases import Case, Graded
 from lm_eval_healthcare.judge.errors import JudgeError
@@ -31,6 +31,8 @@ from lm_eval_healthcare.judge.prompt import PACK, wording
 from lm_eval_healthcare.judge.rubric import rubric_for
 from lm_eval_healthcare.judge.session import Session
 from lm_eval_healthcare.judge.store import VerdictStore
+from lm_eval_healthcare.judge.usability import together
+from lm_eval_healthcare.metrics.encoding import release_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 TEXTS = "judge"
 """The key of a logged document under which the judge's texts stand."""
-_open: weakref.WeakKeyDictionary[Run, list[tuple[JudgeOptions, Backend]]] = weakref.WeakKeyDictionary()
+_open: weakref.WeakKeyDictionary[Run, list[tuple[JudgeOptions, Backend | JudgeError]]] = weakref.WeakKeyDictionary()
 
 
 class TaskJudge:
@@ -107,12 +109,18 @@ class TaskJudge:
             raise OptionError(f"{self._task}: {error}") from error
 
     def grade(
-        self, run: Run | None, questions: Sequence[str], answers: Sequence[str | None], references: Sequence[Any]
+        self,
+        run: Run | None,
+        name: str,
+        questions: Sequence[str],
+        answers: Sequence[str | None],
+        references: Sequence[Any],
     ) -> list[dict[str, Any]]:
         """Grade answers; what goes wrong costs the judge's scores and nothing else.
 
         Args:
             run: The run, for which the judge is loaded once.
+            name: The filter after which the answers are graded.
             questions: What the model was asked.
             answers: What it answered, without reasoning.
             references: What its answers are compared with: a text, or several.
@@ -124,19 +132,29 @@ class TaskJudge:
             Graded(question, answer, [several] if isinstance(several, str) else list(several), self._rubric)
             for question, answer, several in zip(questions, answers, references, strict=True)
         ]
+        backend: Backend | None = None
         with VerdictStore.open(self._options.verdict_cache) as store:
             try:
-                return self._grade(_backend_of(run, self._judge, self._model), store, cases, answers)
+                backend = _backend_of(run, self._judge, self._model)
+                return self._grade(backend, store, cases, answers, name)
             except Exception as error:
-                self.error = f"{type(error).__name__}: {error}"
+                self.error = self._told(error)
                 logger.error(
                     "%s: the judge failed (%s); its scores are NaN, the answers are safe. To judge them later: "
-                    "lm-eval-healthcare judge FOLDER_OF_SAMPLES --judge-model ...", self._task, error,
+                    "lm-eval-healthcare judge FOLDER_OF_SAMPLES --judge-model ...", self._task, self.error,
                 )  # fmt: skip
                 return [self._without() for _ in cases]
+            finally:
+                if run is None and backend is not None:
+                    backend.close()
+
+    def _told(self, error: Exception) -> str:
+        """Return an error's text; of credentialed data its kind alone, since a server may quote what it was sent."""
+        kind = type(error).__name__
+        return kind if self._private else str(error) if isinstance(error, JudgeError) else f"{kind}: {error}"
 
     def _grade(
-        self, backend: Backend, store: VerdictStore, cases: Sequence[Case], answers: Sequence[str | None]
+        self, backend: Backend, store: VerdictStore, cases: Sequence[Case], answers: Sequence[str | None], name: str
     ) -> list[dict[str, Any]]:
         settings = self._judge.settings
         words = wording(self._judge.wording, self._model or "")
@@ -151,8 +169,8 @@ class TaskJudge:
         try:
             judged = session.judge(prepared, _progress(self._task, prepared.to_ask))
         except JudgeError as error:
-            self.error = str(error)
-            logger.error("%s: %s; what the judge has said is kept, the rest has no score", self._task, error)
+            self.error = self._told(error)
+            logger.error("%s: %s; what the judge has said is kept, the rest has no score", self._task, self.error)
             prepared.give_up()
             judged = prepared.judged
         worded, rubric = f"{words.name}@{words.digest}", f"{self._rubric.name}@{self._rubric.digest}"
@@ -160,8 +178,8 @@ class TaskJudge:
         signature = settings.signature(backend.identity, worded, rubric)
         judge = Judge(backend.identity, "judge1", facts, signature)
         details = without_texts(session.details) if self._private else session.details
-        outcome = JudgedTask([judge], [judged], answers, self._rubric, settings.failure_limit, details)
-        self.section = outcome.section()
+        outcome = JudgedTask([judge], [judged], answers, self._rubric, settings.failure_limit, details, name)
+        self.section = together([self.section, outcome.section()])
         if outcome.unusable:
             logger.warning("%s: %s is UNUSABLE: %s", self._task, METRIC, outcome.unusable)
         texts: dict[bytes, list[dict[str, Any]]] = defaultdict(list)
@@ -179,40 +197,37 @@ class TaskJudge:
 
 def close(run: Run | None) -> None:
     """Free the judges of a run; the next one loads its own."""
-    for _, backend in _open.pop(run, []) if run is not None else []:
-        backend.close()
+    for _, found in _open.pop(run, []) if run is not None else []:
+        if not isinstance(found, JudgeError):
+            found.close()
 
 
 def _backend_of(run: Run | None, options: JudgeOptions, model: str | None) -> Backend:
-    """Return the judge of a run, started once for all tasks; in this process the evaluated model goes first."""
+    """Return the judge of a run, started once for all tasks; in this process the evaluated model goes first.
+
+    Raises:
+        JudgeError: If it cannot be started, now or for an earlier task.
+    """
     known = _open.setdefault(run, []) if run is not None else []
-    for asked, backend in known:
+    for asked, found in known:
         if asked == options:
-            return backend
+            if isinstance(found, JudgeError):
+                raise found
+            return found
     if options.kind in (VLLM, HF):
-        _make_room()
+        release_all()  # models of metrics, which are loaded again when the next task needs them
+        if make_room():
+            logger.info("the evaluated model has answered everything and is freed for the judge")
     backend = options.open(model)
     try:
         backend.start()
-    except BaseException:
+    except BaseException as error:
         backend.close()
+        if isinstance(error, JudgeError):
+            known.append((options, error))
         raise
     known.append((options, backend))
     return backend
-
-
-def _make_room() -> None:
-    """Free the evaluated model, which has answered everything; one that is the user's own stays."""
-    running = running_model()
-    if running is None:
-        return
-    if not running.owned:
-        logger.warning(
-            "the evaluated model was given as an object, so it stays in memory beside the judge; give simple_evaluate "
-            "its name to have one at a time"
-        )
-    elif release(running.lm):
-        logger.info("the evaluated model has answered everything and is freed for the judge")
 
 
 def _progress(task: str, total: int) -> Callable[[int], None]:

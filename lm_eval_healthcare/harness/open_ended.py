@@ -14,7 +14,8 @@ from lm_eval_healthcare.harness.ranks import gather
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.harness.task import HealthcareTask
 from lm_eval_healthcare.harness.text_metrics import TextMetrics
-from lm_eval_healthcare.judge.outcome import METRIC, together
+from lm_eval_healthcare.judge.outcome import METRIC
+from lm_eval_healthcare.judge.usability import together
 from lm_eval_healthcare.results.questions import question_reader
 from lm_eval_healthcare.results.reasoning import CUT_REASONING, opens_reasoning, stopped, without_reasoning
 from lm_eval_healthcare.scoring.document_values import EMPTY, VERY_SHORT, document_values
@@ -147,9 +148,22 @@ class OpenEndedTask(GeneratedTextTask):
         for message in self._metrics.warnings:
             logger.warning(message)
         self._metrics.prepare()
+        self.refuse_absent_judge()
+        super().build_all_requests(**kwargs)
+
+    def refuse_absent_judge(self) -> None:
+        """Look whether the judge is there, if one is asked for.
+
+        Raises:
+            OptionError: If it is not.
+        """
         if self._judge is not None:
             self._judge.refuse_absent()
-        super().build_all_requests(**kwargs)
+
+    def _forget_scores(self) -> None:
+        super()._forget_scores()
+        if self._judge is not None:
+            self._judge.section, self._judge.error = {}, None
 
     def _metric_list(self) -> list[dict[str, Any]]:
         out = []
@@ -206,6 +220,7 @@ class OpenEndedTask(GeneratedTextTask):
         """Add the judge's scores and texts."""
         graded = judge.grade(
             self._run,
+            self.filter_name,
             [self._question(doc) for doc in docs],
             [first_text(result) for result in results],
             [_references(self.doc_to_target(doc)) for doc in docs],

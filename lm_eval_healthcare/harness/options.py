@@ -14,8 +14,8 @@ from lm_eval_healthcare import metrics, tasks_path
 from lm_eval_healthcare.data.catalogue import catalogue, facts_from_config
 from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.judge.errors import JudgeError
+from lm_eval_healthcare.judge.options import OPENAI, JudgeOptions
 from lm_eval_healthcare.judge.options import OPTIONS as JUDGE_OPTIONS
-from lm_eval_healthcare.judge.options import JudgeOptions
 from lm_eval_healthcare.metrics.settings import Compute
 from lm_eval_healthcare.relaxed_perplexity.settings import option_names as relaxed_options
 
@@ -87,7 +87,7 @@ class Options:
     metrics_missing: str = "fail"
     metrics_device: str = "auto"
     score_cache: str | None = None
-    judge: str = JUDGE_OFF
+    judge: str | None = None
     verdict_cache: str | None = None
     send_credentialed_texts_to_a_remote_judge: str = "no"
     metric_options: dict[str, str] = field(default_factory=dict)
@@ -100,20 +100,32 @@ class Options:
         Raises:
             OptionError: If an option has a value that cannot be used.
         """
-        if self.judge == JUDGE_OFF:
-            if self.judge_options:
-                raise OptionError(f"{', '.join(self.judge_options)}: there is no judge; name one with judge=...")
+        if self.judge is None and self.judge_options:
+            raise OptionError(f"{', '.join(self.judge_options)}: there is no judge; name one with judge=...")
+        if self.judge in (None, JUDGE_OFF):
             return None
+        judge = str(self.judge)
         given: dict[str, Any] = {name.removeprefix("judge_"): value for name, value in self.judge_options.items()}
         models = tuple(filter(None, [given.pop("model", None)]))
-        if re.match("https?://", self.judge):
-            given["base_url"] = self.judge
+        if re.match("https?://", judge, re.IGNORECASE):
+            if re.search("[@?#]", judge):
+                raise OptionError(
+                    "judge: the server's address may hold no password and no query, since options are written into "
+                    "results; put the key into an environment variable and name it with judge_api_key_env"
+                )
+            given["base_url"] = judge
+        elif models:
+            raise OptionError(f"judge={judge}, judge_model={models[0]}: judge_model goes with a server; leave it out")
+        elif given.get("backend") == OPENAI:
+            raise OptionError(
+                f"judge={judge}: the back end openai needs a server, such as judge=http://127.0.0.1:8000/v1"
+            )
         else:
-            models = (self.judge,)
+            models = (judge,)
         try:
             return JudgeOptions.of(models, given)
         except JudgeError as error:
-            raise OptionError(f"judge={self.judge}: {error}") from error
+            raise OptionError(f"judge={judge}: {error}") from error
 
     @property
     def for_metrics(self) -> dict[str, str]:
@@ -219,7 +231,8 @@ def given_option(name: str, metadata: Mapping[str, Any] | None) -> str | None:
 
 def _anywhere(name: str, value: str) -> str:
     """Return the path of a metric's model as one that is good in every folder: `score` may run in another."""
-    if not (name.endswith(("_model", "_tokenizer")) or name in ("bert_score_rescale", "judge")):
+    is_model = name.endswith(("_model", "_tokenizer")) and name != "judge_model"  # which is a server's name
+    if not (is_model or name in ("bert_score_rescale", "judge")):
         return value
     path = os.path.expanduser(value)
     is_path = os.path.isdir(path) or (os.sep in path and os.path.exists(path))

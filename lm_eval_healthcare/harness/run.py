@@ -36,6 +36,7 @@ from lm_eval_healthcare.harness.manager import (
     user_folders,
     without_overlap,
 )
+from lm_eval_healthcare.harness.open_ended import OpenEndedTask
 from lm_eval_healthcare.harness.options import (
     OptionError,
     Options,
@@ -107,6 +108,9 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
         OptionError: If an option cannot be used, rows cannot be used, or a task does not exist.
     """
     prepared = prepare(argv)
+    for task in prepared.tasks.values():
+        if isinstance(task, OpenEndedTask):
+            task.refuse_absent_judge()
     config = prepared.config
     rescue.set_context(rescue.RunContext(output_path=config.output_path, arguments=_recorded(config)))
     started = time.time()

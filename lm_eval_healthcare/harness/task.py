@@ -108,6 +108,7 @@ class HealthcareTask(TaskWithExamples):
         self.reasons: Counter[str] = Counter()
         self.metric_errors: dict[str, str] = {}
         self.breakdown: dict[str, Any] = {}
+        self.filter_name = "none"  # of the answers that are scored
         self.to_do: str | None = None  # the command that completes the scores
         self._scores: dict[str, dict[str, Any]] = {}
         self._hidden: dict[int, dict[str, Any]] = {}
@@ -235,6 +236,7 @@ class HealthcareTask(TaskWithExamples):
             if place == 0:
                 metrics = ", ".join(self.metric_names)
                 logger.info("scoring %d answers of %s with %s", len(pairs), self.task_name, metrics)
+            self.filter_name = name
             docs, answers = [doc for doc, _ in pairs], [results for _, results in pairs]
             self._know_corpus(docs, answers)
             self._score(docs, answers, count=place == 0)

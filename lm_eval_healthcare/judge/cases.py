@@ -119,7 +119,7 @@ class Compared(Case):
         there = [is_text(text) for text in self.answers]
         if all(there):
             return None
-        return Reason.EMPTY if not any(there) else 1 + there.index(True)
+        return Reason.BLANK_ANSWERS if not any(there) else 1 + there.index(True)
 
     @property
     def longest(self) -> int:

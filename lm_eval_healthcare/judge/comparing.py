@@ -9,6 +9,7 @@ from typing import Any
 from lm_eval_healthcare.judge.cases import NUMBERS, Case, Compared
 from lm_eval_healthcare.judge.errors import JudgeError
 from lm_eval_healthcare.judge.parse import Choice
+from lm_eval_healthcare.judge.reasons import Reason
 from lm_eval_healthcare.judge.relative import Judged as BothOrders
 from lm_eval_healthcare.judge.saved import SavedTask, TaskAnswers
 from lm_eval_healthcare.judge.session import Judged, Prepared, Session
@@ -23,7 +24,7 @@ class Pairs:
 
     Attributes:
         cases: What is asked: for each document the two answers as they are, and the other way round.
-        documents: Task and document of each of them.
+        documents: Task and number of each of them.
         alone: Documents that only one of the runs has.
     """
 
@@ -69,7 +70,7 @@ def _add(found: Pairs, one: TaskAnswers, other: TaskAnswers) -> None:
         answers = texts[place], their_texts[match]
         for order in (answers, answers[::-1]):
             found.cases.append(Compared(one.questions[place], order, references, one.saved.rubric))
-        found.documents.append((one.saved.task, f"{one.rows[place].filter}/{one.rows[place].doc_id}"))
+        found.documents.append((one.saved.task, len(found.documents)))
     found.alone += len(theirs)
 
 
@@ -90,6 +91,7 @@ def ask(session: Session, pairs: Pairs, prepared: Prepared, advance: Callable[[i
     return [
         BothOrders(task, document, _choice(judged[2 * n]), _choice(judged[2 * n + 1]))
         for n, (task, document) in enumerate(pairs.documents)
+        if judged[2 * n].reason is not Reason.BLANK_ANSWERS
     ]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.judge.prompt import Prompt, Wording
 
 _OVERHEAD = 64  # tokens that a chat template may add
-_CHARACTERS_A_TOKEN = 3  # where nobody can count: rather too many tokens than too few
+_BYTES_A_TOKEN = 3  # where nobody can count: rather too many tokens than too few
 _NEARLY = 0.98
 
 
@@ -84,9 +84,8 @@ def tokens_of(prompt: Prompt, backend: Backend, enough: int) -> int:
 
     Every token but those of the chat template stands for a byte at least, so most prompts need not be counted.
     """
-    texts = [message.content for message in prompt.messages]
-    at_most = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) + _OVERHEAD
-    if at_most <= enough:
-        return at_most
+    size = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in prompt.messages)
+    if size + _OVERHEAD <= enough:
+        return size + _OVERHEAD
     counted = backend.count(prompt)
-    return counted if counted is not None else sum(map(len, texts)) // _CHARACTERS_A_TOKEN + _OVERHEAD
+    return counted if counted is not None else size // _BYTES_A_TOKEN + _OVERHEAD

@@ -8,6 +8,7 @@ from typing import Any
 
 from lm_eval_healthcare.judge.outcome import JudgedTask, directions
 from lm_eval_healthcare.judge.saved import TaskAnswers
+from lm_eval_healthcare.judge.usability import together
 from lm_eval_healthcare.results.derived import counts_of, summary_of
 from lm_eval_healthcare.results.results_file import (
     SECTION,
@@ -76,7 +77,7 @@ class TaskResult:
         metadata = task_metadata(saved.run.content, saved.task)
         of_run = metadata.get(SECTION)
         better = self.higher_is_better
-        own = next(iter(self.outcomes.values())).section()
+        own = together([outcome.section() for outcome in self.outcomes.values()])
         kept = {key: value for key, value in of_run.items() if key in _KEPT} if isinstance(of_run, dict) else {}
         return {
             "task": saved.task,

@@ -7,6 +7,7 @@ written when all judges have seen all answers.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -133,7 +134,10 @@ class Judging:
         Raises:
             JudgeError: If a judge cannot be used, or has gone.
         """
-        words = {model: wording(self.options.wording, model or "") for model in self.options.models or (None,)}
+        models: Sequence[str | None] = self.options.models or (None,)
+        words = {model: wording(self.options.wording, model or "") for model in models}
+        for model in models if len(models) > 1 else ():
+            self.options.open(model).check()
         for model, own_words in words.items():
             with self.options.open(model) as backend:
                 if own_words.name == PACK:  # a server may know more of the judge than its name
@@ -223,8 +227,10 @@ class Judging:
         """Return how far several judges agree on all answers; None if there is one judge."""
         if len(self._judges) < 2:
             return None
+        # What is settled without asking, each judge settles in the same way: no agreement, but a rule.
         columns = [
-            [one.score for task in self.tasks for one in self._judged[id(task)][n]] for n in range(len(self._judges))
+            [one.score if one.asked else math.nan for task in self.tasks for one in self._judged[id(task)][n]]
+            for n in range(len(self._judges))
         ]
         return agreement(
             columns, [judge.label for judge in self._judges], np.random.default_rng(self.options.settings.seed)
@@ -262,6 +268,7 @@ class Judging:
                 task.rubric,
                 settings.failure_limit,
                 details,
+                name,
             )
         return TaskResult.of(answers, outcomes)
 

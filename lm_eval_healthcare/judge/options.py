@@ -165,8 +165,9 @@ class JudgeOptions:
                 raise JudgeError(f"the judge's {name} is {value}; expected a number above 0")
         if self.retries < 0:
             raise JudgeError(f"the judge's retries are {self.retries}; expected 0 or more")
-        if self.base_url is not None and not re.match(r"https?://[^/\s]", self.base_url):
-            raise JudgeError(f"the judge's base URL is '{self.base_url}'; expected one like http://127.0.0.1:8000/v1")
+        if self.base_url is not None and not re.match(r"https?://[^/\s]", self.base_url, re.IGNORECASE):
+            shown = self.base_url.rpartition("@")[2]  # what stands before it may be a password
+            raise JudgeError(f"the judge's base URL is '{shown}'; expected one like http://127.0.0.1:8000/v1")
         if self.base_url is not None and self.kind != OPENAI:
             raise JudgeError(f"a base URL goes with the back end openai, not with {self.kind}; leave one of them out")
         if self.kind == OPENAI and self.base_url is None:

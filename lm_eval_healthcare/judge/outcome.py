@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_healthcare.judge.cases import is_text
 from lm_eval_healthcare.judge.language import LANGUAGES, mismatch
 from lm_eval_healthcare.judge.reasons import Reason
+from lm_eval_healthcare.judge.usability import METRIC, Tally, section_of, total, unusable
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.judge.rubric import Rubric
     from lm_eval_healthcare.judge.session import Judged
     from lm_eval_healthcare.judge.store import Stored
 
-METRIC = "prometheus"
 COVERAGE, TRUNCATED, EXPECTED, VARIANCE = (
     f"{METRIC}_{end}" for end in ("coverage", "truncated", "expected", "variance")
 )
@@ -55,6 +55,7 @@ class JudgedTask:
         rubric: What they were graded by.
         failure_limit: Share of failures above which a mean is unusable.
         details: What was told of failed requests, by reason.
+        filter: The filter's name.
     """
 
     judges: list[Judge]
@@ -63,6 +64,7 @@ class JudgedTask:
     rubric: Rubric
     failure_limit: float
     details: Mapping[Reason, str] = field(default_factory=dict)
+    filter: str = "none"
 
     @property
     def n(self) -> int:
@@ -70,19 +72,25 @@ class JudgedTask:
         return len(self.answers)
 
     @property
-    def asked(self) -> int:
-        """Answers that should have a verdict, for all judges: those that are not settled without asking."""
-        return sum(map(_needs_verdict, self._all()))
+    def tallies(self) -> dict[str, Tally]:
+        """The verdicts of each judge: how many are missing of how many that there should be."""
+        return {
+            judge.label: Tally(
+                sum(score is None for one in judged if _needs_verdict(one) for score in one.scores),
+                sum(len(one.scores) for one in judged if _needs_verdict(one)),
+            )
+            for judge, judged in zip(self.judges, self.judged, strict=True)
+        }
 
     @property
-    def failed(self) -> int:
-        """Those of them that have none."""
-        return sum(_needs_verdict(one) and one.reason is not None for one in self._all())
+    def tally(self) -> Tally:
+        """The verdicts of all judges."""
+        return total(self.tallies.values())
 
     @property
     def unusable(self) -> str | None:
         """Why the mean cannot be used, or None if it can."""
-        return unusable(self.failed, self.asked, self.failure_limit)
+        return unusable(self.tallies, self.failure_limit)
 
     @property
     def reasons(self) -> Counter[str]:
@@ -124,61 +132,23 @@ class JudgedTask:
 
     def section(self) -> dict[str, Any]:
         """Return what results say of the judging, for the task's metadata."""
+        missing = section_of({self.filter: self.tallies}, self.failure_limit)
+        judges = [
+            {"model": judge.model, "label": judge.label, **judge.facts, "signature": judge.signature}
+            for judge in self.judges
+        ]
         return {
+            **missing,
             "signatures": {METRIC: " + ".join(judge.signature for judge in self.judges)},
             "reasons": dict(self.reasons),
             "judge": {
-                "judges": [
-                    {"model": judge.model, "label": judge.label, **judge.facts, "signature": judge.signature}
-                    for judge in self.judges
-                ],
+                "judges": judges,
                 "rubric": f"{self.rubric.name}@{self.rubric.digest}",
                 "scale": list(self.rubric.scale),
-                "asked": self.asked,
-                "failed": self.failed,
-                "failure_rate": self.failed / self.asked if self.asked else 0.0,
-                "failure_limit": self.failure_limit,
+                **missing["judge"],
                 **({"details": {str(reason): text for reason, text in self.details.items()}} if self.details else {}),
             },
-            **({"unusable": {METRIC: self.unusable}} if self.unusable else {}),
         }
-
-
-def unusable(failed: int, asked: int, limit: float) -> str | None:
-    """Say why a mean over verdicts cannot be used, or return None if it can.
-
-    Args:
-        failed: Answers without a verdict.
-        asked: Answers that should have one.
-        limit: Share of failures above which the mean is unusable.
-    """
-    if not asked or failed <= limit * asked:
-        return None
-    return (
-        f"{failed} of {asked} answers have no verdict ({failed / asked:.1%}, the limit is {limit:.0%}), so the mean is "
-        "one of the answers that the judge could deal with"
-    )
-
-
-def together(sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Make one section of those of several ranks, each of which saw a part of the documents."""
-    known = [section for section in sections if section]
-    if not known:
-        return {}
-    judge = dict(known[0]["judge"])
-    for name in ("asked", "failed"):
-        judge[name] = sum(section["judge"][name] for section in known)
-    judge["failure_rate"] = judge["failed"] / judge["asked"] if judge["asked"] else 0.0
-    why = unusable(judge["failed"], judge["asked"], judge["failure_limit"])
-    reasons: Counter[str] = Counter()
-    for section in known:
-        reasons.update(section["reasons"])
-    return {
-        "signatures": known[0]["signatures"],
-        "reasons": dict(reasons),
-        "judge": judge,
-        **({"unusable": {METRIC: why}} if why else {}),
-    }
 
 
 def directions(keys: Sequence[str]) -> dict[str, bool]:

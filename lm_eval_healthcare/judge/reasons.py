@@ -35,6 +35,8 @@ class Reason(str, Enum):
     """The judge could not be reached, or answered with errors only."""
     REFUSED = "refused"
     """The server refused this one request, for its content or its form."""
+    BLANK_ANSWERS = "blank_answers"
+    """Both of two answers that are compared are blank."""
     BLANK_REFERENCE = "blank_reference"
     """There is nothing to compare the answer with."""
 

@@ -12,11 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lm_eval_healthcare.judge.backends.base import Ask, Reply
-from lm_eval_healthcare.judge.cases import Case, Graded
+from lm_eval_healthcare.judge.cases import Case, Graded, key_of
 from lm_eval_healthcare.judge.errors import JudgeError
 from lm_eval_healthcare.judge.expected import expected_score
 from lm_eval_healthcare.judge.fit import Fitted, fit, room
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_CHANGED = "the answers have changed while they were judged; give the same command again"
 Advance = Callable[[int], None]
 """Called with the number of verdicts that are settled, whether they have a score or not."""
 
@@ -162,9 +163,11 @@ class Session:
             fits: How these cases fit, if they were prepared before, so that tokens are counted once.
 
         Raises:
-            JudgeError: If one does not fit and `too_long` is `fail`.
+            JudgeError: If one does not fit and `too_long` is `fail`, or other cases were prepared before.
         """
         samples = self._settings.samples
+        if fits and len(fits) != len(cases):
+            raise JudgeError(_CHANGED)
         settled = [_settled(case.without_asking, samples) for case in cases]
         prepared = Prepared(settled, list(fits) or self._fits(cases))
         for place, (case, judged) in enumerate(zip(cases, prepared.judged, strict=True)):
@@ -196,8 +199,10 @@ class Session:
         Raises:
             JudgeError: If the judge has gone; what it has said is in the store.
         """
+        asked = list(prepared.open.values())
         while self._round(prepared, advance):
             pass
+        self._settle(asked, prepared.judged)
         return prepared.judged
 
     def texts(self, judged: Sequence[Judged]) -> Iterator[tuple[bytes, list[Stored]]]:
@@ -234,10 +239,10 @@ class Session:
         samples, tries = self._settings.samples, self._settings.tries
         for asked in prepared.open.values():
             asked.left = dict.fromkeys(range(samples), 0)
-        for stored in self._store.verdicts(self._signature, prepared.open):
+        for stored in self._store.texts(self._signature, prepared.open):
             asked = prepared.open[stored.key]
             if stored.sample in asked.left and stored.attempt == asked.left[stored.sample] < tries:
-                prepared.known += self._take(asked, stored, prepared.judged)
+                prepared.known += self._take(asked, self._read_again(asked, stored), prepared.judged)
         prepared.open = {key: asked for key, asked in prepared.open.items() if asked.left}
 
     def _round(self, prepared: Prepared, advance: Advance) -> bool:
@@ -249,6 +254,8 @@ class Session:
             numbers = iter(range(2**62))
             for asked in list(prepared.open.values()):
                 prompt = asked.case.prompt(self._wording, asked.most)
+                if key_of(prompt) != asked.key:
+                    raise JudgeError(_CHANGED)
                 for sample, attempt in list(asked.left.items()):
                     number = next(numbers)
                     waiting[number] = asked, sample
@@ -260,7 +267,7 @@ class Session:
                 if asked is None:
                     logger.debug("a reply that nobody waits for, or the second to one request: %d", reply.number)
                     continue
-                advance(self._take_reply(asked, sample, reply, prepared.judged, unanswered))
+                advance(self._take_reply(asked, sample, reply, prepared.judged))
         unanswered += waiting.values()  # a back end that forgets a request must not make a score of it
         for asked, sample in unanswered:
             if sample in asked.left:
@@ -272,47 +279,62 @@ class Session:
         prepared.open = {key: asked for key, asked in prepared.open.items() if asked.left}
         return bool(prepared.open)
 
-    def _take_reply(
-        self, asked: _Open, sample: int, reply: Reply, judged: list[Judged], unanswered: list[tuple[_Open, int]]
-    ) -> int:
+    def _settle(self, asked: Sequence[_Open], judged: list[Judged]) -> None:
+        """Let the first verdict count where another command has asked for the same at the same time."""
+        by_key = {one.key: one.places for one in asked}
+        settled: set[tuple[bytes, int]] = set()
+        for stored in self._store.verdicts(self._signature, by_key):
+            mine = stored.sample < self._settings.samples and stored.attempt < self._settings.tries
+            if not mine or stored.score is None or (stored.key, stored.sample) in settled:
+                continue
+            settled.add((stored.key, stored.sample))
+            for place in by_key[stored.key]:
+                judged[place].scores[stored.sample], judged[place].reasons[stored.sample] = stored.score, None
+
+    def _take_reply(self, asked: _Open, sample: int, reply: Reply, judged: list[Judged]) -> int:
         """Keep what came back; return 1 if the verdict is settled by it."""
-        if reply.text is None:
+        if reply.text is None:  # another day it may do better, so the store does not know of it
             reason = reply.reason or Reason.NO_REPLY
             self.details.setdefault(reason, reply.detail)
-            if reason is not Reason.REFUSED:  # another day it may do better, so the store does not know of it
-                for place in asked.places:
-                    judged[place].reasons[sample] = reason
-                del asked.left[sample]
-                return 1
-        stored = self._read(asked, sample, reply)
+            for place in asked.places:
+                judged[place].reasons[sample] = reason
+            del asked.left[sample]
+            return 1
+        stored = self._read(asked, sample, reply, reply.text)
         self._store.put(self._signature, stored, self._keep_text)
-        if reply.text is not None:
-            self.asked += 1
-            self.tokens.update(prompt=reply.prompt_tokens or 0, completion=reply.completion_tokens or 0)
+        self.asked += 1
+        self.tokens.update(prompt=reply.prompt_tokens or 0, completion=reply.completion_tokens or 0)
         return self._take(asked, stored, judged)
 
-    def _read(self, asked: _Open, sample: int, reply: Reply) -> Stored:
-        expected = None
-        if reply.text is None:
-            score, reason, conflicting = None, reply.reason, False
-        else:
-            found = asked.case.parse(reply.text)
-            score, reason, conflicting = found.score, found.reason, found.conflicting
-            if isinstance(asked.case, Graded) and found.span is not None and reply.tokens:
-                value = expected_score(reply.text, reply.tokens, found.span, asked.case.rubric.scale).score
-                expected = None if math.isnan(value) else value
+    def _read(self, asked: _Open, sample: int, reply: Reply, text: str) -> Stored:
+        """Find the verdict in a text."""
+        found, expected = asked.case.parse(text), None
+        if isinstance(asked.case, Graded) and found.span is not None and reply.tokens:
+            value = expected_score(text, reply.tokens, found.span, asked.case.rubric.scale).score
+            expected = None if math.isnan(value) else value
         return Stored(
-            asked.key, sample, asked.left[sample], score, reason,
-            conflicting=conflicting, expected=expected, finish=reply.finish,
-            text=reply.detail if reply.text is None else reply.text,
+            asked.key, sample, asked.left[sample], found.score, found.reason,
+            conflicting=found.conflicting, expected=expected, finish=reply.finish, text=text,
             prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens,
         )  # fmt: skip
 
+    def _read_again(self, asked: _Open, stored: Stored) -> Stored:
+        """Find the verdict in a text of the store, which an older parser may have read."""
+        if stored.text is None:
+            return stored
+        found = asked.case.parse(stored.text)
+        if (found.score, found.reason, found.conflicting) == (stored.score, stored.reason, stored.conflicting):
+            return stored
+        new = replace(
+            stored, score=found.score, reason=found.reason, conflicting=found.conflicting, expected=None, again=True
+        )
+        self._store.put(self._signature, new, self._keep_text)
+        return new
+
     def _take(self, asked: _Open, stored: Stored, judged: list[Judged]) -> int:
         """Take over one text; return 1 if the verdict is settled by it."""
-        final = stored.score is not None or stored.reason is Reason.REFUSED
         asked.left[stored.sample] = stored.attempt + 1
-        if final or stored.attempt + 1 >= self._settings.tries:
+        if stored.score is not None or stored.attempt + 1 >= self._settings.tries:
             del asked.left[stored.sample]
         for place in asked.places:
             one = judged[place]

@@ -32,6 +32,7 @@ _VERSION = 1
 _BUSY_SECONDS = 30.0
 _OPEN_TRIES = 50
 _AT_ONCE = 400
+_WAITING = 256
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _TABLES = """
 CREATE TABLE IF NOT EXISTS judges (id INTEGER PRIMARY KEY, signature TEXT NOT NULL UNIQUE);
@@ -65,6 +66,7 @@ class Stored:
         prompt_tokens: Tokens of the prompt, if known.
         completion_tokens: Tokens of the text, if known.
         written: When, in seconds since the epoch.
+        again: Whether it takes the place of what the store has; otherwise what came first stays.
     """
 
     key: bytes
@@ -79,6 +81,7 @@ class Stored:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     written: float = 0.0
+    again: bool = False
 
 
 class VerdictStore:
@@ -96,7 +99,9 @@ class VerdictStore:
         self.path = path
         self._lock = threading.RLock()
         self._numbers: dict[str, int] = {}
-        self._coming: queue.SimpleQueue[tuple[str, Stored, bool] | threading.Event | None] = queue.SimpleQueue()
+        self._coming: queue.Queue[tuple[str, Stored, bool] | threading.Event | None] = queue.Queue(_WAITING)
+        self._closed = False
+        self._used: set[str] = set()
         self._writer: threading.Thread | None = None
         try:
             self._connection = _connect(path)
@@ -128,13 +133,18 @@ class VerdictStore:
         self.close()
 
     def put(self, judge: str, stored: Stored, keep_text: bool = True) -> None:
-        """Keep a text.
+        """Keep a text; wait if the file is so busy that many others are still waiting.
 
         Args:
             judge: What texts depend on beside their prompts, `Settings.reply_signature`.
             stored: The text with its verdict; `written` is filled in.
             keep_text: False to keep the verdict alone.
+
+        Raises:
+            ValueError: If the store is closed.
         """
+        if self._closed:
+            raise ValueError("the store of verdicts is closed")
         if self._writer is None:
             self._writer = threading.Thread(target=self._write_all, name="verdicts", daemon=True)
             self._writer.start()
@@ -162,6 +172,7 @@ class VerdictStore:
             self._writer.join()
             self._writer = None
         with self._lock:
+            self._closed = True
             self._connection.close()
 
     def _select(self, judge: str, keys: Sequence[bytes], texts: bool) -> Iterator[Stored]:
@@ -174,7 +185,12 @@ class VerdictStore:
                 f"AND key IN ({','.join('?' * len(part))}) ORDER BY key, sample, attempt"
             )
             with self._lock:
-                rows = self._connection.execute(query, (judge, *part)).fetchall()
+                self._used.add(judge)
+                try:
+                    rows = self._connection.execute(query, (judge, *part)).fetchall()
+                except sqlite3.Error as error:
+                    self._go_on_in_memory(error)
+                    rows = []
             yield from map(_stored, rows)
 
     def _write_all(self) -> None:
@@ -182,25 +198,44 @@ class VerdictStore:
         going = True
         while going:
             coming = [self._coming.get()]
-            while not self._coming.empty():
-                coming.append(self._coming.get())
-            texts = [one for one in coming if isinstance(one, tuple)]
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    coming.append(self._coming.get_nowait())
             with self._lock:
-                try:
-                    self._write_together(texts)
-                except sqlite3.Error as error:
-                    self._go_on_in_memory(error)  # the texts were paid for
-                    self._write_together(texts)
+                self._write_safely([one for one in coming if isinstance(one, tuple)])
             for one in coming:
                 if isinstance(one, threading.Event):
                     one.set()
             going = None not in coming
 
+    def _write_safely(self, texts: Sequence[tuple[str, Stored, bool]]) -> None:
+        """Write texts; one that cannot be written costs itself, a file that cannot be written costs a warning."""
+        try:
+            self._write_together(texts)
+        except sqlite3.Error as error:
+            self._go_on_in_memory(error)  # the texts were paid for
+        except Exception:
+            logger.debug("a verdict of %d cannot be written", len(texts), exc_info=True)
+        else:
+            return
+        for text in texts:
+            try:
+                self._write_together([text])
+            except Exception as error:
+                logger.warning("a verdict cannot be kept (%s: %s); it is asked again", type(error).__name__, error)
+
     def _write_together(self, texts: Sequence[tuple[str, Stored, bool]]) -> None:
-        with self._connection:  # one transaction, given up as a whole where it fails
-            self._connection.execute("BEGIN IMMEDIATE")
-            for judge, stored, keep_text in texts:
-                self._write(judge, stored, keep_text)
+        if not texts:
+            return
+        before = dict(self._numbers)
+        try:
+            with self._connection:  # one transaction, given up as a whole where it fails
+                self._connection.execute("BEGIN IMMEDIATE")
+                for judge, stored, keep_text in texts:
+                    self._write(judge, stored, keep_text)
+        except BaseException:
+            self._numbers = before
+            raise
 
     def _write(self, judge: str, stored: Stored, keep_text: bool) -> None:
         connection = self._connection
@@ -208,8 +243,9 @@ class VerdictStore:
             connection.execute("INSERT OR IGNORE INTO judges (signature) VALUES (?)", (judge,))
             row = connection.execute("SELECT id FROM judges WHERE signature = ?", (judge,)).fetchone()
             self._numbers[judge] = row[0]
+        otherwise = "REPLACE" if stored.again else "IGNORE"
         connection.execute(
-            f"INSERT OR IGNORE INTO verdicts (judge, {_COLUMNS}) VALUES ({','.join('?' * 13)})",
+            f"INSERT OR {otherwise} INTO verdicts (judge, {_COLUMNS}) VALUES ({','.join('?' * 13)})",
             (self._numbers[judge], *_row(stored, keep_text, time.time())),
         )
 
@@ -221,21 +257,23 @@ class VerdictStore:
             "is asked again. Free space, or choose another folder with --verdict-cache",
             where, error,
         )  # fmt: skip
-        old = getattr(self, "_connection", None)
+        old, numbers = getattr(self, "_connection", None), self._numbers
         self._connection, self._numbers, self.path = _connect(None, in_memory=True), {}, None
         if old is not None:
             with contextlib.suppress(sqlite3.Error):
-                _copy(old, self._connection)
+                _copy(old, self._connection, sorted(self._used | set(numbers)))
             with contextlib.suppress(sqlite3.Error):
                 old.close()
 
 
-def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Take over what is known: results are made from it."""
-    for table in ("judges", "verdicts"):
-        rows = old.execute(f"SELECT * FROM {table}")
-        while part := rows.fetchmany(_AT_ONCE):
-            new.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({','.join('?' * len(part[0]))})", part)
+def _copy(old: sqlite3.Connection, new: sqlite3.Connection, judges: Sequence[str]) -> None:
+    """Take over what is known of some judges: results are made from it."""
+    for judge in judges:
+        for number, signature in old.execute("SELECT id, signature FROM judges WHERE signature = ?", (judge,)):
+            new.execute("INSERT OR IGNORE INTO judges VALUES (?, ?)", (number, signature))
+            rows = old.execute("SELECT * FROM verdicts WHERE judge = ?", (number,))
+            while part := rows.fetchmany(_AT_ONCE):
+                new.executemany(f"INSERT OR IGNORE INTO verdicts VALUES ({','.join('?' * len(part[0]))})", part)
 
 
 def _row(stored: Stored, keep_text: bool, now: float) -> tuple[object, ...]:

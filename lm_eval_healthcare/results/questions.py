@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
 _LONGEST_TEMPLATE = 20_000
+_LARGE = 1000
 
 
 def question_reader(config: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str]:
@@ -59,7 +60,7 @@ def _filled(template: Any, doc: Mapping[str, Any]) -> str | None:
         return None
     try:
         text = _environment().from_string(template).render(**{str(key): value for key, value in doc.items()})
-    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
         return None
     return text if text.strip() else None
 
@@ -67,6 +68,19 @@ def _filled(template: Any, doc: Mapping[str, Any]) -> str | None:
 @functools.cache
 def _environment() -> SandboxedEnvironment:
     from jinja2 import StrictUndefined
-    from jinja2.sandbox import SandboxedEnvironment
+    from jinja2.sandbox import SandboxedEnvironment, SecurityError
 
-    return SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    class Bounded(SandboxedEnvironment):
+        """No results of any size: texts that are multiplied, powers, long loops in loops."""
+
+        intercepted_binops = frozenset({"*", "**"})
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            size = len(left) if isinstance(left, str) else abs(left) if isinstance(left, int | float) else _LARGE
+            if not isinstance(right, int | float) or max(size, abs(right)) >= _LARGE:
+                raise SecurityError("too large for a question")
+            return super().call_binop(context, operator, left, right)
+
+    environment = Bounded(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.globals["range"] = lambda *numbers: range(*numbers)[:_LARGE]
+    return environment

@@ -82,7 +82,7 @@ def test_failures_are_visible_and_mark_the_mean(tmp_path: Path, capsys: pytest.C
     assert values["prometheus_coverage,none"] == 0.5
     assert not any("unparsed" in key for key in values)
     section = results["configs"]["medtext"]["metadata"]["healthcare"]
-    assert "3 of 6 answers have no verdict (50.0%, the limit is 5%)" in section["unusable"]["prometheus"]
+    assert "3 of 6 verdicts are missing (50.0%, the limit is 5%)" in section["unusable"]["prometheus,none"]
     assert section["reasons"]["out_of_scale:prometheus"] == 3
     said = capsys.readouterr()
     assert "UNUSABLE: medtext" in said.err

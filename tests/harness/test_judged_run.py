@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lm_eval_healthcare.harness.options import OptionError, Options
-from lm_eval_healthcare.judge.outcome import together
+from lm_eval_healthcare.judge.usability import Tally, section_of, together
 from scripted import ScriptedModel, evaluate, open_rows
 from scripted_server import ScriptedJudge
 from support import write_jsonl
@@ -67,7 +67,7 @@ def test_a_judge_without_a_verdict_marks_the_mean(tmp_path: Path) -> None:
     assert values["prometheus,none"] == 1.0  # the blank answer alone
     assert values["prometheus_coverage,none"] == 0.25
     section = found["configs"]["careqa_open"]["metadata"]["healthcare"]
-    assert "2 of 2 answers have no verdict" in section["unusable"]["prometheus"]
+    assert "2 of 2 verdicts are missing" in section["unusable"]["prometheus,none"]
 
 
 def test_a_judge_that_goes_costs_its_scores_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -141,11 +141,11 @@ def test_ranks_are_put_together() -> None:
     """Each rank saw a part: 1 of 20 and 1 of 10 failed, so 2 of 30, 6.7%."""
 
     def section(asked: int, failed: int) -> dict[str, Any]:
-        judge = {"asked": asked, "failed": failed, "failure_rate": failed / asked, "failure_limit": 0.05}
-        return {"signatures": {"prometheus": "s"}, "reasons": {"no_verdict:prometheus": failed}, "judge": judge}
+        found = section_of({"none": {"judge1": Tally(failed, asked)}}, 0.05)
+        return {**found, "signatures": {"prometheus": "s"}, "reasons": {"no_verdict:prometheus": failed}}
 
     found = together([section(20, 1), {}, section(10, 1)])
     assert found["judge"]["failure_rate"] == pytest.approx(2 / 30)
     assert found["reasons"] == {"no_verdict:prometheus": 2}
-    assert "2 of 30" in found["unusable"]["prometheus"]
+    assert "2 of 30" in found["unusable"]["prometheus,none"]
     assert together([{}, {}]) == {}

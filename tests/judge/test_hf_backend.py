@@ -275,16 +275,19 @@ def test_what_cannot_be_used_is_told_before_it_is_loaded(tmp_path: Path) -> None
         HFBackend(str(folder)).count(ask(0, "a").prompt)
 
 
-def test_memory_is_asked_for_what_a_batch_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 layers of keys and values of 2 heads with 64 numbers of 4 bytes: 2,048 bytes a token; a text of 512 tokens."""
+def test_a_batch_fits_into_half_of_the_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For 100 tokens and one more: keys and values of 2 layers with 2 heads of 64 float32, and 2 tables for 2 heads."""
     from lm_eval_healthcare.judge.backends import hf
 
+    row = 101 * (2 * 2 * 2 * 64 * 4) + 2 * 2 * 100 * 100 * 4
     with HFBackend(str(write_random_llama(tmp_path)), device="cpu") as backend:
-        assert hf._bytes_a_token(backend._network) == 2 * 2 * 2 * 64 * 4
-        monkeypatch.setattr(hf, "_free_bytes", lambda device: 2 * 3.5 * 2048 * 512)
-        assert backend._size(PLAIN) == 3
+        assert hf._bytes_a_row(backend._network, 100, 1) == row
+        monkeypatch.setattr(hf, "_free_bytes", lambda device: 2 * 3.5 * row)
+        assert backend._fitting([100] * 9, PLAIN) == 3
+        assert backend._fitting([50, 60, 200, 10], PLAIN) == 2  # 3 rows of 200 are over
+        assert backend._fitting([300, 10], PLAIN) == 1
         monkeypatch.setattr(hf, "_free_bytes", lambda device: 10**12)
-        assert backend._size(PLAIN) == 8
+        assert backend._fitting([100] * 20, PLAIN) == 8
 
 
 @pytest.mark.slow

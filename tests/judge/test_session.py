@@ -17,7 +17,7 @@ from lm_eval_healthcare.judge.reasons import Reason
 from lm_eval_healthcare.judge.rubric import rubric_for
 from lm_eval_healthcare.judge.session import Session
 from lm_eval_healthcare.judge.settings import Sampling, Settings
-from lm_eval_healthcare.judge.store import VerdictStore
+from lm_eval_healthcare.judge.store import Stored, VerdictStore
 
 RUBRIC = rubric_for("medtext")
 GIVE_UP = "give up"
@@ -176,12 +176,49 @@ def test_a_judge_that_cannot_be_reached_is_asked_again_next_time() -> None:
     assert up.judge(up.prepare([case()]))[0].score == 4
 
 
-def test_a_refusal_is_final() -> None:
-    backend, store = Scripted(lambda text, n: Reason.REFUSED), VerdictStore.open("off")
-    for _ in range(2):
-        own = session(backend, store)
-        assert own.judge(own.prepare([case()]))[0].reason is Reason.REFUSED
+def test_a_refusal_is_asked_again_next_time_only() -> None:
+    """A server that refused everything may have been mended."""
+    backend, store = Scripted(lambda text, n: Reason.REFUSED if n == 1 else "[RESULT] 4"), VerdictStore.open("off")
+    first, second = session(backend, store), session(backend, store)
+    assert first.judge(first.prepare([case()]))[0].reason is Reason.REFUSED
     assert len(backend.asked) == 1
+    assert second.judge(second.prepare([case()]))[0].score == 4
+
+
+def test_two_commands_at_once_agree() -> None:
+    """Both ask for the same; the verdict that came first is that of both."""
+    store = VerdictStore.open("off")
+    other = session(Scripted(lambda text, n: "[RESULT] 5"), store)
+
+    def late(text: str, n: int) -> str:
+        other.judge(other.prepare([case()]))
+        return "[RESULT] 2"
+
+    own = session(Scripted(late), store)
+    assert own.judge(own.prepare([case()]))[0].score == 5
+
+
+def test_texts_of_an_older_parser_are_read_again() -> None:
+    backend, store = Scripted(lambda text, n: "[RESULT] 4"), VerdictStore.open("off")
+    first = session(backend, store)
+    (one,) = first.judge(first.prepare([case()]))
+    signature = Settings.of().reply_signature("scripted")
+    assert one.key is not None
+    wrong = Stored(one.key, 0, 0, 1, None, text="[RESULT] 4", again=True)
+    store.put(signature, wrong)
+    again = session(backend, store)
+    assert again.prepare([case()]).judged[0].score == 4
+    assert [found.score for found in store.verdicts(signature, [one.key])] == [4]
+
+
+def test_answers_that_change_on_the_way_are_not_mixed_up() -> None:
+    backend = Scripted(lambda text, n: "[RESULT] 4")
+    own = session(backend)
+    fits = own.prepare([case("Gout.")]).fits
+    with pytest.raises(JudgeError, match="have changed"):
+        own.judge(own.prepare([case("Something else.")], fits))
+    with pytest.raises(JudgeError, match="have changed"):
+        own.prepare([case(), case()], fits)
 
 
 def test_a_request_that_a_back_end_forgets_has_no_score() -> None:
@@ -263,7 +300,7 @@ def test_preferences_are_judged_the_same_way() -> None:
     ]
     judged = own.judge(own.prepare(cases))
     assert [one.scores[0] for one in judged] == [2, 1, 2, None]
-    assert judged[3].reason is Reason.EMPTY
+    assert judged[3].reason is Reason.BLANK_ANSWERS
     assert len(backend.asked) == 1
 
 

@@ -184,7 +184,7 @@ def _text(content: object) -> str:
 
 
 def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
 def tokens(text: str, logprobs: Any) -> tuple[Token, ...]:

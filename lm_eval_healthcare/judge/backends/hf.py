@@ -40,7 +40,7 @@ ARGUMENTS = (
 _MOST = {"cpu": 8, "cuda": 64}
 """Most prompts at once with batch_size=auto, by the kind of device."""
 _SHARE = 0.5
-"""Share of the free memory that keys and values of a batch may take with batch_size=auto."""
+"""Share of the free memory that a batch may take with batch_size=auto, as far as it is foreseen."""
 _Asked = tuple[Ask, list[int]]
 
 
@@ -203,8 +203,7 @@ class HFBackend(Backend):
     def _in_batches(self, asks: Iterator[Ask], sampling: Sampling) -> Iterator[Reply]:
         waiting: deque[_Asked] = deque()
         while True:
-            size = self._size(sampling)
-            for ask in islice(asks, max(0, size - len(waiting))):
+            for ask in islice(asks, max(0, self._most - len(waiting))):
                 ids = self._tokens.ids(ask.prompt)
                 if self.context is not None and len(ids) >= self.context:
                     yield too_long(ask, len(ids), self.context)
@@ -212,7 +211,7 @@ class HFBackend(Backend):
                     waiting.append((ask, ids))
             if not waiting:
                 return
-            batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
+            batch = [waiting.popleft() for _ in range(self._fitting([len(ids) for _, ids in waiting], sampling))]
             found = self._attempt(batch, sampling)
             if found is not None:
                 yield from found
@@ -227,16 +226,23 @@ class HFBackend(Backend):
             logger.warning("judge: out of memory, going on with %d prompts at once", self._limit)
             waiting.extendleft(reversed(batch))
 
-    def _size(self, sampling: Sampling) -> int:
-        """Return how many prompts go through the model at once."""
+    @property
+    def _most(self) -> int:
+        """Most prompts that go through the model at once."""
+        most = _MOST.get(self._network.device.type, 8) if self.batch_size == AUTO else int(self.batch_size)
+        return most if self._limit is None else min(most, self._limit)
+
+    def _fitting(self, lengths: Sequence[int], sampling: Sampling) -> int:
+        """Return how many of the next prompts, of so many tokens, go through the model at once."""
+        lengths = lengths[: self._most]
         if self.batch_size != AUTO:
-            size = int(self.batch_size)
-        else:
-            kind = self._network.device.type
-            length = min(self.context or 8192, 4096 + sampling.max_tokens)
-            fitting = int(_SHARE * _free_bytes(self._network.device) / (length * _bytes_a_token(self._network)))
-            size = max(1, min(_MOST.get(kind, 8), fitting))
-        return size if self._limit is None else min(size, self._limit)
+            return len(lengths)
+        room, longest = _SHARE * _free_bytes(self._network.device), 0
+        for place, length in enumerate(lengths):
+            longest = max(longest, length)
+            if place and (place + 1) * _bytes_a_row(self._network, longest, sampling.max_tokens) > room:
+                return place
+        return len(lengths)
 
     def _attempt(self, batch: Sequence[_Asked], sampling: Sampling) -> list[Reply] | None:
         """Return the replies to a batch, or None if memory ran out; the failed call's tensors are gone by then."""
@@ -285,14 +291,20 @@ def _text_config(config: Any) -> Any:
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
-def _bytes_a_token(network: Any) -> int:
-    """Return about how many bytes the keys and values of one token take."""
+def _bytes_a_row(network: Any, prompt: int, text: int) -> int:
+    """Return about how many bytes one row of a batch takes: keys and values, and on a CPU attention between all tokens.
+
+    Where the prompts of a batch have different lengths, PyTorch keeps the table of attention of one layer on a CPU, and
+    a second one while it is normalised; its kernels for GPUs keep none.
+    """
     config = _text_config(network.config)
     heads = int(getattr(config, "num_attention_heads", None) or 1)
     width = int(getattr(config, "hidden_size", None) or 4096)
     kept = int(getattr(config, "num_key_value_heads", None) or heads)
     head = int(getattr(config, "head_dim", None) or width // heads)
-    return 2 * int(getattr(config, "num_hidden_layers", None) or 32) * kept * head * network.dtype.itemsize
+    layers = int(getattr(config, "num_hidden_layers", None) or 32)
+    attention = 0 if network.device.type == "cuda" else 2 * heads * prompt * prompt * 4
+    return 2 * layers * kept * head * network.dtype.itemsize * (prompt + text) + attention
 
 
 def _free_bytes(device: Any) -> int:
