@@ -97,12 +97,20 @@ class TaskJudge:
         """The direction of each of them."""
         return directions(self.names)
 
-    def refuse_absent(self) -> None:
+    def refuse_absent(self, world_size: int) -> None:
         """Look whether the judge is there, before the evaluated model is asked anything.
 
+        Args:
+            world_size: Number of ranks. vLLM, when it ends, takes the ranks' connection to each other along.
+
         Raises:
-            OptionError: If it is not.
+            OptionError: If it is not, or cannot be used with several ranks.
         """
+        if self._judge.kind == VLLM and world_size > 1:
+            raise OptionError(
+                f"{self._task}: a vLLM judge in the run's own process cannot be used with {world_size} ranks; use "
+                "judge_backend=hf, a server (judge=http://...), or `lm-eval-healthcare judge` after the run"
+            )
         try:
             self._judge.open(self._model).check()
         except JudgeError as error:

@@ -148,17 +148,20 @@ class OpenEndedTask(GeneratedTextTask):
         for message in self._metrics.warnings:
             logger.warning(message)
         self._metrics.prepare()
-        self.refuse_absent_judge()
+        self.refuse_absent_judge(int(kwargs.get("world_size", 1)))
         super().build_all_requests(**kwargs)
 
-    def refuse_absent_judge(self) -> None:
+    def refuse_absent_judge(self, world_size: int = 1) -> None:
         """Look whether the judge is there, if one is asked for.
+
+        Args:
+            world_size: Number of ranks, each of which would have the judge.
 
         Raises:
             OptionError: If it is not.
         """
         if self._judge is not None:
-            self._judge.refuse_absent()
+            self._judge.refuse_absent(world_size)
 
     def _forget_scores(self) -> None:
         super()._forget_scores()
