@@ -114,7 +114,7 @@ def duration(minutes: float | None) -> str:
     if minutes < 1:
         return f"{max(1, round(minutes * 60)) if minutes else 0} s"
     if minutes < 99.5:
-        return f"{minutes:.0f} min"
+        return f"{minutes:.1f} min" if minutes < 9.95 else f"{minutes:.0f} min"
     return f"{minutes / 60:.1f} h" if minutes < 72 * 60 else f"{minutes / 60 / 24:.1f} days"
 
 

@@ -11,6 +11,7 @@ from lm_eval_healthcare.harness.evaluated_model import make_room
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.judge.cases import Case, Graded
 from lm_eval_healthcare.judge.errors import JudgeError
+from lm_eval_healthcare.judge.fit import room
 from lm_eval_healthcare.judge.near import is_loopback
 from lm_eval_healthcare.judge.options import HF, OPENAI, VLLM
 from lm_eval_healthcare.judge.outcome import (
@@ -112,7 +113,9 @@ class TaskJudge:
                 "judge_backend=hf, a server (judge=http://...), or `lm-eval-healthcare judge` after the run"
             )
         try:
-            self._judge.open(self._model).check()
+            backend = self._judge.open(self._model)
+            backend.check()
+            room(backend, self._judge.settings.sampling.max_tokens)
         except JudgeError as error:
             raise OptionError(f"{self._task}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 Rewritten are, so that a person still reads the same:
 
-- the mark of a verdict in every form that the parser knows, `[RESULT]` to `(RESULT)`;
+- the mark of a verdict in every form that the parser knows, look-alikes and halves of it too, `[RESULT]` to `(RESULT)`;
 - what tokenizers turn into control tokens, and the tags of reasoning: `<|im_end|>`, `</s>`, `<think>` and any other
   `<word>` get `‹` and `›`, `[INST]` and its kind get round brackets;
 - runs of three or more `<` or `>`, of which fences are made;
@@ -18,7 +18,7 @@ import functools
 import re
 from collections.abc import Collection
 
-from lm_eval_healthcare.judge.verdict_marker import markers, visible
+from lm_eval_healthcare.judge.verdict_marker import marks_and_halves, visible
 
 _LESS, _MORE = "<\uff1c\ufe64", ">\uff1e\ufe65"
 _BAR = "|\uff5c"
@@ -76,8 +76,10 @@ def _without_marks(text: str) -> tuple[str, int]:
     seen = visible(text)
     pieces: list[str] = []
     done = count = 0
-    for place in markers(seen.text):
+    for place in marks_and_halves(seen.text):
         start, end = seen.span(*place)
+        if start < done:
+            continue
         pieces += [text[done:start], "(RESULT)"]
         done, count = end, count + 1
     return "".join([*pieces, text[done:]]), count

@@ -149,6 +149,8 @@ class JudgeOptions:
         Raises:
             JudgeError: If a value cannot be used.
         """
+        if any(not model.strip() for model in models):
+            raise JudgeError("a judge without a name was given; name a folder, a hub id, or a server's model")
         values = {name: _read(name, value) for name, value in given.items() if value is not None}
         of_settings = {name: values.pop(name) for name in OF_SETTINGS if name in values}
         settings = Settings.of(values.pop("preset", PAPER), **of_settings)

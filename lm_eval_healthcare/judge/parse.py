@@ -77,7 +77,7 @@ def parse_verdict(text: str | None, scale: tuple[int, int] = SCALE, begun: bool 
         return read_number(seen, start, end, scale)
 
     def other(found: Read) -> bool:
-        return isinstance(found.value, int) and competing(found.remark, found.value, scale)
+        return found.phrase or (isinstance(found.value, int) and competing(found.remark, found.value, scale))
 
     found, feedback, conflicting, seen = _last(text, read, other, begun)
     if found.reason is not None or found.span is None or not isinstance(found.value, int):

@@ -120,7 +120,7 @@ def rubric_for(task: str, where: str = AUTO, language: str = "en") -> Rubric:
         raise JudgeError(
             f"rubric '{where}': no file of that path, and no packaged rubric of that name"
             + (f"; did you mean '{near[0]}'?" if near else "")
-            + f" Expected '{AUTO}', a YAML file, or one of {', '.join(names)}."
+            + f". Expected '{AUTO}', a YAML file, or one of {', '.join(names)}."
         )
     if path.suffix.lower() not in _SUFFIXES:
         raise JudgeError(f"rubric {path}: expected a YAML file, whose name ends in {' or '.join(_SUFFIXES)}")

@@ -321,7 +321,9 @@ class Session:
     def _read_again(self, asked: _Open, stored: Stored) -> Stored:
         """Find the verdict in a text of the store, which an older parser may have read."""
         if stored.text is None:
-            return stored
+            low, high = asked.case.rubric.scale if isinstance(asked.case, Graded) else (1, 2)
+            sound = stored.score is None or low <= stored.score <= high
+            return stored if sound else replace(stored, score=None, reason=Reason.OUT_OF_SCALE)
         found = asked.case.parse(stored.text)
         if (found.score, found.reason, found.conflicting) == (stored.score, stored.reason, stored.conflicting):
             return stored

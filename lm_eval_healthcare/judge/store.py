@@ -191,7 +191,11 @@ class VerdictStore:
                 except sqlite3.Error as error:
                     self._go_on_in_memory(error)
                     rows = []
-            yield from map(_stored, rows)
+            for row in rows:
+                try:
+                    yield _stored(row)
+                except (ValueError, zlib.error) as error:
+                    logger.warning("a verdict in %s is damaged (%s) and is asked again", self.path, error)
 
     def _write_all(self) -> None:
         """Write what comes until None comes."""

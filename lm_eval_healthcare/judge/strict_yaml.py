@@ -76,7 +76,7 @@ def known_keys(where: str, found: Mapping[Any, Any], needed: tuple[str, ...], op
         if key not in allowed:
             near = difflib.get_close_matches(str(key), allowed, n=1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise JudgeError(f"{where}: unknown key '{key}'{hint} Allowed: {', '.join(allowed)}.")
+            raise JudgeError(f"{where}: unknown key '{key}'{hint}. Allowed: {', '.join(allowed)}.")
     for key in needed:
         if key not in found:
             raise JudgeError(f"{where}: has no '{key}'; needed: {', '.join(needed)}")

@@ -6,6 +6,7 @@ The parser and the writing of prompts share this file, so that they cannot disag
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,12 @@ INVISIBLE = re.compile(
 )
 # Bounded, so that a text of brackets alone takes no more than a fixed time for each.
 _MARKER = re.compile(r"\\?\[[\s*_`\\]{0,8}[Rr][Ee][Ss][Uu][Ll][Tt][\s*_`:\\]{0,8}\]")
+
+
+# A judge that quotes an answer in brackets would complete either half.
+_HALF = re.compile(
+    r"\\?\[[\s*_`\\]{0,8}[Rr][Ee][Ss][Uu][Ll][Tt](?![A-Za-z])|(?<![A-Za-z])[Rr][Ee][Ss][Uu][Ll][Tt][\s*_`:\\]{0,8}\]"
+)
 
 
 @dataclass(frozen=True)
@@ -81,3 +88,31 @@ def markers(seen: str) -> Iterator[tuple[int, int]]:
     brackets, and a colon after the word. Letters or brackets that only look alike make no mark.
     """
     return (found.span() for found in _MARKER.finditer(seen))
+
+
+def marks_and_halves(seen: str) -> list[tuple[int, int]]:
+    """Return where marks, and halves of marks, stand in a text without invisible characters, in order.
+
+    Letters and brackets count as well that only look alike (full-width, with accents, of mathematical alphabets): some
+    judges write them plainly when they quote.
+    """
+    folded, places = _folded(seen)
+    whole = list(markers(folded))
+    inside = {place for start, end in whole for place in range(start, end)}
+    halves = [found.span() for found in _HALF.finditer(folded) if found.start() not in inside]
+    return sorted((places[start], places[end - 1] + 1) for start, end in [*whole, *halves])
+
+
+def _folded(text: str) -> tuple[str, Sequence[int]]:
+    """Return a text in plain letters, and where each of its characters stood."""
+    if text.isascii():
+        return text, range(len(text))
+    letters: list[str] = []
+    places: list[int] = []
+    for place, char in enumerate(text):
+        plain = [c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c)]
+        if unicodedata.category(char) == "Cs":
+            continue
+        letters += "s" if char == "\u017f" else plain
+        places += [place] * (1 if char == "\u017f" else len(plain))
+    return "".join(letters), places

@@ -22,14 +22,16 @@ _MOST_DIGITS = 18  # more than any scale has, and few enough to be turned into a
 _HYPHENS, _DASHES, _SLASHES = "-\u2010\u2011\u2012\u2212\ufe63\uff0d", "\u2013\u2014", "/\u2044\u2215\uff0f"
 _TAG = r"</?[A-Za-z][^<>\s]{0,40}>"
 _LEAD = re.compile(
-    r"[\s*_`:\uff1a\u21d2\u2192(\[{\u3010#|\\" + QUOTES + rf"]+|[-=]?>(?=\s)|=|[.,;](?![0-9])|{_TAG}|<(?=[0-9]{{1,9}}>)"
+    r"[\s*_`$:\uff1a\u21d2\u2192(\[{\u3010#|\\"
+    + QUOTES
+    + rf"]+|[-=]?>(?=\s)|=|[.,;](?![0-9])|{_TAG}|<(?=[0-9]{{1,9}}>)"
 )
 _NAMES = (
     "score|rating|grade|mark|result|verdict"
     "|puntuaci[o\u00f3]n|puntaje|nota|calificaci[o\u00f3]n|valoraci[o\u00f3]n|resultado"
 )
 _LABEL = re.compile(
-    rf"(?:(?:{_NAMES})(?: of| de)?|the|my|final|overall|global|total|is|la|el|mi|es)(?![^\W_])", re.IGNORECASE
+    rf"(?:(?:{_NAMES})(?: of| de)?|the|my|final|overall|global|total|is|la|el|mi|es|boxed)(?![^\W_])", re.IGNORECASE
 )
 _SIDE_LABEL = re.compile(
     r"(?:the|my|final|better|best|winner|verdict|result|response|answer|assistant|option|choice|is"
@@ -40,7 +42,7 @@ _DIGITS = re.compile(r"[0-9]+")
 _FRACTION = re.compile(r"([.,\u00b7\u066b\u066c'\u2019])([0-9]+)")
 _APART = re.compile(r"\s+[0-9]")
 _RANGE = re.compile(rf"[{_DASHES}]\s*[0-9]")
-_CLOSING = re.compile(r"[*_`)\]}>\u3011" + QUOTES + r"]*")
+_CLOSING = re.compile(r"[*_`$)\]}>\u3011" + QUOTES + r"]*")
 _END = re.compile(rf"{_TAG}|<[|\uff5c][^<>]{{0,40}}[|\uff5c]>|\[/?[A-Za-z_]{{1,20}}\]")
 _UNIT = r"(?:(?:points?|pts|stars?|puntos?|estrellas?)\b ?)?"
 _OF = r"(?:out of|of|over|from|de|sobre) (?:an? |un |total |de |of |possible |maximum |max |m\u00e1ximo ){0,4}"
@@ -51,6 +53,9 @@ _GOES_ON = re.compile(
     rf"[ ,;]*(?:[{_SLASHES}\\^\u00d7\u00f7&~]|(?:or|to|o|plus|minus|and a half|y medio|point|coma|comma)\b)",
     re.IGNORECASE,
 )
+# `5 errors found`, `3 at best`, `4?`: the number is part of a sentence, and no score or not for sure.
+_PHRASE = re.compile(r"[?]|[ \t]*(?!(?:because|since|for|as|due|porque|pues|por|ya que)\b)[a-z\u00e0-\u00ff]")
+_COUNTED = re.compile(rf"[ \t]*{_UNIT}")
 _NUMBER = re.compile(r"(?<![^\W_])(?<![A-Za-z]-)[0-9]+(?:[.,][0-9]+)*(?![^\W_])")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER_WORDS = {  # without `one` and `uno`, which are rarely numbers
@@ -70,6 +75,7 @@ class Read:
         span: Where its digits stand; None if there is no verdict.
         closing: The quotation marks, brackets and the like right behind it.
         remark: The text behind that, every run of blanks being one space.
+        phrase: Whether the number is part of a sentence that goes on, such as `5 errors found`.
     """
 
     value: int | str | None = None
@@ -77,6 +83,7 @@ class Read:
     span: tuple[int, int] | None = None
     closing: str = ""
     remark: str = ""
+    phrase: bool = False
 
 
 def read_number(seen: str, start: int, end: int, scale: tuple[int, int]) -> Read:
@@ -115,9 +122,12 @@ def read_number(seen: str, start: int, end: int, scale: tuple[int, int]) -> Read
         closing, rest = closing + out_of[3], rest[out_of.end() :]
     if outside or re.match(r" ?[%\u2030]", rest):
         return Read(value, Reason.OUT_OF_SCALE)
+    counted = _COUNTED.match(seen, after + len(_closing(seen, after, end)), end)
+    phrase = out_of is None and counted is not None and _PHRASE.match(seen, counted.end(), end) is not None
     if _GOES_ON.match(rest):
         return Read(value, Reason.AMBIGUOUS)
-    return Read(value, None, (digits.end() - len(significant), digits.end()), closing, _END.sub(" ", rest).strip())
+    span = digits.end() - len(significant), digits.end()
+    return Read(value, None, span, closing, _END.sub(" ", rest).strip(), phrase)
 
 
 def read_side(seen: str, start: int, end: int) -> Read:
@@ -210,10 +220,14 @@ def _attached(seen: str, place: int, end: int) -> Reason | None:
     return None
 
 
+def _closing(seen: str, place: int, end: int) -> str:
+    found = _CLOSING.match(seen, place, end)
+    return "" if found is None else found[0]
+
+
 def _rest(seen: str, place: int, end: int) -> tuple[str, str]:
     """Return the closing marks behind a value, and the text behind them with every run of blanks made one space."""
-    found = _CLOSING.match(seen, place, end)
-    after = place if found is None else found.end()
+    after = place + len(_closing(seen, place, end))
     rest = seen[after:end]
     return seen[place:after], (" " if rest[:1].isspace() else "") + " ".join(rest.split())
 

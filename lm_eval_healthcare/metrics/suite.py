@@ -280,9 +280,13 @@ def _options_of(names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]
     return {name: value for name, value in options.items() if name in known and value is not None}
 
 
+_JUDGED = "prometheus"
+
+
 def _unknown(name: str) -> str:
     matches = difflib.get_close_matches(name, [*AVAILABLE, *_sets(["en"])], n=1)
     hint = f" Did you mean {matches[0]!r}?" if matches else ""
+    hint = " It needs a judge: give judge=... in a run, or use `lm-eval-healthcare judge`." if name == _JUDGED else hint
     return f"unknown metric {name!r}.{hint} The {_allowed()}"
 
 

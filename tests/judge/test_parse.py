@@ -215,6 +215,29 @@ WITHOUT = [
 ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[RESULT] 5 errors found", "[RESULT] 5 points deducted", "[RESULT] 4 points below the maximum",
+        "[RESULT] 2 mg of lorazepam is wrong", "[RESULT] 5 is not deserved", "[RESULT] 5 if the dose were right",
+        "[RESULT] 3 at best", "[RESULT] 4?", "[RESULT] **4** would be given",
+    ],
+)  # fmt: skip
+def test_a_number_in_a_sentence_that_goes_on_is_no_score(text: str) -> None:
+    assert (parse_verdict(text).score, parse_verdict(text).reason) == (None, Reason.AMBIGUOUS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[RESULT] 4 points", "[RESULT] 4 stars.", "[RESULT] 4 puntos", "[RESULT] 4 because it is right",
+        "[RESULT] 4\nthe dose is right", "[RESULT] \\boxed{4}", "[RESULT] $\\boxed{4}$", "[RESULT] 4 (Good)",
+    ],
+)  # fmt: skip
+def test_a_number_with_a_unit_or_a_reason_is_one(text: str) -> None:
+    assert parse_verdict(text).score == 4
+
+
 @pytest.mark.parametrize(("text", "score"), WITH_A_SCORE)
 def test_a_score(text: str, score: int) -> None:
     verdict = parse_verdict(text)

@@ -122,6 +122,28 @@ def test_a_file_that_cannot_be_used_costs_a_warning(
     assert path.read_bytes() == before
 
 
+def test_a_damaged_verdict_is_as_if_it_were_not_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with VerdictStore.open(tmp_path / "v.db") as store:
+        store.put("a", stored(0))
+        store.put("a", stored(1))
+    connection = sqlite3.connect(tmp_path / "v.db")
+    connection.execute("UPDATE verdicts SET text = x'00ff' WHERE attempt = 0")
+    connection.commit()
+    connection.close()
+    with VerdictStore.open(tmp_path / "v.db") as store:
+        assert [one.attempt for one in store.texts("a", [KEY])] == [1]
+    assert "is damaged" in caplog.text
+
+
+def test_what_cannot_be_written_costs_itself_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with VerdictStore.open("off") as store:
+        store.put("a", stored(0))
+        store.put("a", Stored(KEY, 0, 1, 2**70, None))  # SQLite's integers end at 2**63
+        store.put("a", stored(2))
+        assert [one.attempt for one in store.verdicts("a", [KEY])] == [0, 2]
+    assert "cannot be kept" in caplog.text
+
+
 def test_a_full_disk_loses_nothing_that_was_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with VerdictStore.open(tmp_path / "v.db") as store:
         store.put("a", stored(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import queue
 import random
 import secrets
@@ -22,9 +23,12 @@ from lm_eval_healthcare.judge.reasons import Reason
 from lm_eval_healthcare.judge.settings import Sampling
 
 BODY = 10_000_000
+logger = logging.getLogger(__name__)
+
 _BODY_PER_TOKEN = 4_000
 """Bytes that are read of a reply; each token may come with its log-probabilities."""
 _PATIENCE = 900.0
+_LONG_WAIT = 20.0  # seconds, of which a user wants to know
 """Seconds for which one request waits for a rate limit to end."""
 _FEWEST_FAILURES = 8
 """So many requests in a row must have failed, or one for each that is made at once, before the server has gone."""
@@ -82,6 +86,7 @@ class Flow:
         self._pace = Pace(effort.concurrency, effort.first_wait, random.Random())
         self._mark, self._names = f"judge-{secrets.token_hex(8)}-", itertools.count()
         self._failures = 0
+        self._told_until = 0.0
         self._done: list[Reply | BaseException] = []
         self._handed: queue.SimpleQueue[list[Reply | BaseException]] = queue.SimpleQueue()
         self._taken: Iterator[Reply | BaseException] = iter(())
@@ -192,6 +197,9 @@ class Flow:
                 pace.slower(started, now)
             if again.wait is not None:
                 pace.pause(again.wait, now)
+                if again.wait >= _LONG_WAIT and now >= self._told_until:
+                    self._told_until = now + again.wait
+                    logger.warning("the judge's server asks to wait %.0f s (%s)", again.wait, again)
             repeats += not again.limited
             if repeats > self._effort.retries or (again.limited and now - begun > _PATIENCE):
                 return self._without(ask, Reason.NO_REPLY, f"{again} (asked {_times(repeats)}, {now - begun:.0f} s)")
