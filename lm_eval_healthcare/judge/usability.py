@@ -50,7 +50,8 @@ def unusable(tallies: Mapping[str, Tally], limit: float) -> str | None:
     judge, worst = max(bad.items(), key=lambda item: item[1].rate)
     whose = f" of {judge}" if len(tallies) > 1 else ""
     so = "so the mean is one of the answers that the judge could deal with" if worst.rate < 1 else "so there is no mean"
-    return f"{worst.failed} of {worst.asked} verdicts{whose} are missing ({worst.rate:.1%}, the limit is {limit:.0%}), {so}"
+    share = f"{worst.rate:.1%}, the limit is {limit:.0%}"
+    return f"{worst.failed} of {worst.asked} verdicts{whose} are missing ({share}), {so}"
 
 
 def section_of(tallies: Mapping[str, Mapping[str, Tally]], limit: float) -> dict[str, Any]:
