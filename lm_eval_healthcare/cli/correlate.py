@@ -1,0 +1,320 @@
+"""`lm-eval-healthcare correlate`: how benchmarks and metrics go together over models, from results files alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    from lm_eval_healthcare.analysis.scores import Correlation, Scores
+    from lm_eval_healthcare.analysis.selections import Selection
+    from lm_eval_healthcare.results.cell import Table
+
+METHODS = ("pearson", "spearman", "kendall")
+_EPILOG = """\
+PATH is a folder that holds results of the harness at any depth, of many models and ages, or such a file. OUT takes
+correlations.json, scores.csv, a matrix of coefficients and one of numbers of models as csv, and a picture as svg and png.
+
+examples:
+  lm-eval-healthcare correlate results -o correlations
+  lm-eval-healthcare correlate results -o correlations --method pearson --figure 1 10
+  lm-eval-healthcare correlate results -o correlations --join elo.csv --figure 9
+  lm-eval-healthcare correlate results -o correlations --claims
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the paths, the statistics, and what is drawn."""
+    from lm_eval_healthcare.analysis.selections import FIGURES
+
+    parser.allow_abbrev = False
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="where results lie, see below")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="the folder for what is written"
+    )
+    parser.add_argument("--method", choices=METHODS, default="spearman", help="coefficient (default: %(default)s)")
+    parser.add_argument(
+        "--min-models", type=_at_least(3), default=3, metavar="N",
+        help="fewest models of a pair, at least 3 (default: 3; below 5 a pair is flagged)",
+    )  # fmt: skip
+    parser.add_argument("--allow-partial", action="store_true", help="use runs over a part of the documents too")
+    parser.add_argument("--allow-legacy", action="store_true", help="use results of the harness before 0.4 too")
+    parser.add_argument("--allow-unusable", action="store_true", help="use values that the run marks as unusable too")
+    parser.add_argument(
+        "--min-coverage", type=float, default=0.95, metavar="SHARE",
+        help="least share of documents with a score (default: 0.95)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="KIND=PATTERN", help="only these (model=, task=, metric=)"
+    )
+    parser.add_argument(
+        "--filter", action="append", default=[], metavar="TASK=NAME", help="the filter of a task that has several"
+    )
+    parser.add_argument("--join", type=Path, metavar="CSV", help="outside columns by model, such as Elo ratings")
+    parser.add_argument(
+        "--figure", nargs="+", choices=FIGURES, default=[], metavar="N",
+        help=f"the paper's figures ({', '.join(FIGURES)}) instead of everything against everything",
+    )  # fmt: skip
+    parser.add_argument("--claims", action="store_true", help="check the paper's statements on these results")
+    parser.add_argument("--no-log", action="store_true", help="take perplexities as they are, not their logarithms")
+    parser.add_argument("--no-align", action="store_true", help="do not turn metrics round of which less is better")
+    parser.add_argument("--listwise", action="store_true", help="only models that have all columns")
+    parser.add_argument("--adjust", choices=("holm", "bh"), help="correct p-values for the number of pairs")
+    parser.add_argument("--bootstrap", type=_at_least(0), default=2000, metavar="N", help="draws (default: 2000)")
+    parser.add_argument("--seed", type=_at_least(0), default=0, metavar="N", help="of the draws (default: 0)")
+    parser.add_argument("--no-figures", action="store_true", help="draw nothing")
+    parser.epilog = _EPILOG
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Read, correlate, write and draw.
+
+    Returns:
+        0 also where pairs are undefined: that is a result, with its reason.
+    """
+    from lm_eval_healthcare.results.score_matrix import WEIGHTED, join_csv, score_matrix
+
+    table = _table(args)
+    chosen = [cell for cell in table.cells if _takes(args.where, cell)]
+    scores = score_matrix(chosen, _filters(args.filter), weighted="1" in args.figure or args.claims)
+    if args.join is not None:
+        scores = join_csv(scores, args.join)
+    _tell(table, scores)
+    args.output.mkdir(parents=True, exist_ok=True)
+    _write_scores(args.output / "scores.csv", scores)
+    selections = _selections(scores, args.figure, WEIGHTED)
+    found = _correlations(scores, args)
+    wanted = {frozenset(pair) for one in selections for pair in _pairs(one)}
+    kept = [one for one in found if not args.figure or frozenset((one.x, one.y)) in wanted]
+    _write_json(args.output / "correlations.json", kept)
+    for one in selections:
+        _write_matrix(args.output, one, found, args)
+    if "18" in args.figure:
+        _write_ranks(args.output / "ranks.csv", scores, args.seed)
+    _summary(kept, args)
+    if args.claims:
+        _claims(scores, args.seed)
+    return 0
+
+
+def _table(args: argparse.Namespace) -> Table:
+    from lm_eval_healthcare.results.cell import Rules, read_table
+
+    rules = Rules(
+        allow_partial=args.allow_partial, allow_legacy=args.allow_legacy, allow_unusable=args.allow_unusable,
+        min_coverage=args.min_coverage,
+    )  # fmt: skip
+    return read_table(args.paths, rules)
+
+
+def _tell(table: Table, scores: Scores) -> None:
+    for note in [*table.notes, *scores.notes]:
+        print(f"note: {note}", file=sys.stderr)
+    if table.set_aside:
+        reasons: dict[str, int] = {}
+        for one in table.set_aside:
+            kind = one.reason.partition(":")[0].partition(" by ")[0]
+            reasons[kind] = reasons.get(kind, 0) + 1
+        said = "; ".join(f"{n} {reason}" for reason, n in reasons.items())
+        print(f"set aside: {said} (`lm-eval-healthcare results` lists them)", file=sys.stderr)
+    if table.skipped:
+        print(f"{len(table.skipped)} files skipped", file=sys.stderr)
+    print(f"{len(scores.models)} models, {len(scores.columns)} columns", file=sys.stderr)
+
+
+def _correlations(scores: Scores, args: argparse.Namespace) -> list[Correlation]:
+    import numpy as np
+
+    from lm_eval_healthcare.analysis.correlation import correlate
+    from lm_eval_healthcare.analysis.selections import PERPLEXITIES
+
+    return correlate(
+        scores, args.method, min_models=args.min_models, log_metrics=() if args.no_log else PERPLEXITIES,
+        align_directions=not args.no_align, listwise=args.listwise, n_bootstrap=args.bootstrap,
+        rng=np.random.default_rng(args.seed), adjust=args.adjust,
+    )  # fmt: skip
+
+
+def _selections(scores: Scores, figures: Sequence[str], weighted: str) -> list[Selection]:
+    from lm_eval_healthcare.analysis.selections import everything, figure
+
+    if not figures:
+        return everything(scores)
+    found: list[Selection] = []
+    for number in figures:
+        if number == "18":
+            continue
+        one = figure(scores, number, weighted)
+        if not one:
+            print(f"figure {number}: these results do not hold what it is about", file=sys.stderr)
+        found += one
+    return found
+
+
+def _pairs(selection: Selection) -> Iterable[tuple[str, str]]:
+    return ((x, y) for x in selection.rows for y in selection.columns if x != y)
+
+
+def _write_json(path: Path, found: Sequence[Correlation]) -> None:
+    from lm_eval_healthcare.whole_file import whole_file
+
+    def number(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
+    content = [
+        {
+            "x": one.x, "y": one.y, "method": one.method, "r": number(one.r), "p": number(one.p),
+            "low": number(one.low), "high": number(one.high), "n": one.n, "reason": one.reason,
+            "flags": list(one.flags), "p_adjusted": number(one.adjusted),
+            "r_without_one": [number(value) for value in one.sensitivity], "r_stderr_of_scores": number(one.propagated),
+        }
+        for one in found
+    ]  # fmt: skip
+    with whole_file(path) as part:
+        part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _write_scores(path: Path, scores: Scores) -> None:
+    rows = [["model", *(column.name for column in scores.columns)]]
+    for model, values in zip(scores.models, scores.values, strict=True):
+        rows.append([model, *("" if math.isnan(value) else repr(float(value)) for value in values)])
+    _write_csv(path, rows)
+
+
+def _write_csv(path: Path, rows: Sequence[Sequence[Any]]) -> None:
+    from lm_eval_healthcare.whole_file import whole_file
+
+    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+
+
+def _write_matrix(folder: Path, selection: Selection, found: Sequence[Correlation], args: argparse.Namespace) -> None:
+    by_pair = {(one.x, one.y): one for one in found}
+
+    def of(x: str, y: str) -> Correlation | None:
+        return by_pair.get((x, y)) or by_pair.get((y, x))
+
+    for kind in ("r", "n"):
+        rows: list[list[Any]] = [["", *selection.columns]]
+        for x in selection.rows:
+            cells = [of(x, y) for y in selection.columns]
+            rows.append([x, *(_shown(one, kind) for one in cells)])
+        _write_csv(folder / f"{selection.name}_{args.method}_{kind}.csv", rows)
+    if args.no_figures:
+        return
+    from lm_eval_healthcare.errors import UserError
+    from lm_eval_healthcare.report.heatmap import ENDINGS, heatmap, save
+
+    try:
+        figure = heatmap(selection.rows, selection.columns, by_pair, f"{selection.title} ({args.method})")
+    except UserError as error:
+        print(f"no pictures: {error}", file=sys.stderr)
+        args.no_figures = True
+        return
+    for ending in ENDINGS:
+        save(figure, folder / f"{selection.name}_{args.method}{ending}")
+
+
+def _shown(one: Correlation | None, kind: str) -> Any:
+    if one is None:
+        return ""
+    value = getattr(one, kind)
+    return "" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _write_ranks(path: Path, scores: Scores, seed: int) -> None:
+    import numpy as np
+
+    from lm_eval_healthcare.analysis.ranks import rank_models
+
+    rows: list[list[Any]] = [["column", "model", "rank", "low", "high"]]
+    for one in rank_models(scores, rng=np.random.default_rng(seed)):
+        rows.append([one.column, one.model, one.rank, one.low, one.high])
+    _write_csv(path, rows)
+
+
+def _summary(found: Sequence[Correlation], args: argparse.Namespace) -> None:
+    from lm_eval_healthcare.cli.tables import table
+
+    defined = [one for one in found if not math.isnan(one.r)]
+    reasons: dict[str, int] = {}
+    for one in found:
+        if one.reason is not None:
+            reasons[one.reason] = reasons.get(one.reason, 0) + 1
+    print(
+        f"{len(found)} pairs, {len(defined)} with a coefficient" + "".join(f", {n} {why}" for why, n in reasons.items())
+    )
+    strongest = sorted(defined, key=lambda one: -abs(one.r))[:10]
+    if strongest:
+        print(
+            table(
+                [
+                    {
+                        "x": one.x, "y": one.y, args.method: f"{one.r:.3f}",
+                        "95% interval": "-" if math.isnan(one.low) else f"{one.low:.2f} to {one.high:.2f}",
+                        "p": "-" if math.isnan(one.p) else f"{one.p:.3g}", "n": one.n, "flags": " ".join(one.flags),
+                    }
+                    for one in strongest
+                ],
+                ["x", "y", args.method, "95% interval", "p", "n", "flags"],
+            )
+        )  # fmt: skip
+    print(f"\nwritten: {args.output}")
+
+
+def _claims(scores: Scores, seed: int) -> None:
+    import numpy as np
+
+    from lm_eval_healthcare.analysis.claims import check_claims
+
+    print()
+    for claim in check_claims(scores, rng=np.random.default_rng(seed)):
+        print(f"{claim.verdict}: {claim.statement} ({claim.detail})")
+
+
+def _takes(where: Sequence[str], cell: Any) -> bool:
+    import fnmatch
+
+    kinds: dict[str, list[str]] = {}
+    for item in where:
+        kind, sign, pattern = item.partition("=")
+        if kind not in ("model", "task", "metric") or not sign or not pattern:
+            from lm_eval_healthcare.errors import UserError
+
+            raise UserError(f"--where {item}: expected model=PATTERN, task=PATTERN or metric=PATTERN")
+        kinds.setdefault(kind, []).append(pattern)
+    return all(
+        any(fnmatch.fnmatchcase(str(getattr(cell, kind)), pattern) for pattern in patterns)
+        for kind, patterns in kinds.items()
+    )
+
+
+def _filters(given: Sequence[str]) -> dict[str, str]:
+    from lm_eval_healthcare.errors import UserError
+
+    found = {}
+    for item in given:
+        task, sign, name = item.partition("=")
+        if not sign or not task or not name:
+            raise UserError(f"--filter {item}: expected TASK=NAME")
+        found[task] = name
+    return found
+
+
+def _at_least(least: int) -> Any:
+    import argparse
+
+    def whole(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text}: expected {least} or more")
+        return value
+
+    return whole

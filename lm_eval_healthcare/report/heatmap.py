@@ -1,0 +1,114 @@
+"""A matrix of correlations as a picture: the number in every cell, n below it, empty cells visibly empty.
+
+Colours run from blue over white to orange, always from -1 to 1, which people with any colour vision can tell apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_healthcare.errors import UserError
+from lm_eval_healthcare.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lm_eval_healthcare.analysis.scores import Correlation
+
+ENDINGS = (".svg", ".png")
+_LOW, _MIDDLE, _HIGH = "#0072B2", "#F7F7F7", "#D55E00"
+_INK, _EMPTY = "#333333", "#E8E8E8"
+
+
+def heatmap(
+    rows: Sequence[str], columns: Sequence[str], found: Mapping[tuple[str, str], Correlation], title: str
+) -> Any:
+    """Draw a matrix.
+
+    Args:
+        rows: Names of the rows, from above.
+        columns: Names of the columns, from the left.
+        found: The correlations by row and column, in either order; pairs that are not there are left empty, and so are
+            those of a column with itself.
+        title: What stands above it.
+
+    Returns:
+        A matplotlib figure with one text for each cell that has a coefficient.
+
+    Raises:
+        UserError: If matplotlib is not installed.
+    """
+    figure_class, colours = _matplotlib()
+    height, width = 0.34 * len(rows) + 2.6, 0.42 * len(columns) + 3.4
+    figure = figure_class(figsize=(max(5.0, width), max(3.6, height)), layout="constrained")
+    axes = figure.subplots()
+    size = 7.5 if max(len(rows), len(columns)) <= 20 else 5.5
+    colour_of = colours.LinearSegmentedColormap.from_list("correlation", [_LOW, _MIDDLE, _HIGH])
+    for y, row in enumerate(rows):
+        for x, column in enumerate(columns):
+            one = found.get((row, column)) or found.get((column, row))
+            _cell(axes, x, y, one, colour_of, size, itself=row == column)
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=size + 0.5)
+    axes.set_yticks(range(len(rows)), rows, fontsize=size + 0.5)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_title(title, fontsize=10, loc="left")
+    figure.text(0.01, 0.005, _LEGEND, fontsize=6.5, color=_INK)
+    return figure
+
+
+_LEGEND = (
+    "coefficient, below it the number of models; bold: the 95% interval does not hold 0; hatched: undefined, or no "
+    "models; colours from -1 (blue) to 1 (orange)"
+)
+
+
+def _cell(axes: Any, x: int, y: int, one: Correlation | None, colour_of: Any, size: float, *, itself: bool) -> None:
+    from matplotlib.patches import Rectangle
+
+    defined = one is not None and not math.isnan(one.r)
+    face = colour_of((one.r + 1) / 2) if one is not None and defined else ("white" if itself else _EMPTY)
+    hatch = None if defined or itself else "////"
+    axes.add_patch(
+        Rectangle(
+            (x - 0.5, y - 0.5), 1, 1, facecolor=face, edgecolor="#BBBBBB" if hatch else "white", hatch=hatch, lw=0.5
+        )
+    )
+    if one is None or not defined:
+        return
+    sure = not math.isnan(one.low) and (one.low > 0 or one.high < 0)
+    dark = abs(one.r) > 0.75
+    text = f"{one.r:.2f}".replace("-0.", "\u2212.").replace("0.", ".", 1) if abs(one.r) < 1 else f"{one.r:.0f}"
+    axes.text(
+        x, y, f"{text}\n{one.n}", ha="center", va="center", fontsize=size - 1.5, color="white" if dark else _INK,
+        fontweight="bold" if sure else "normal", linespacing=0.95,
+    )  # fmt: skip
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as `.svg` or `.png`, whole or not at all.
+
+    Raises:
+        UserError: If it cannot be written.
+    """
+    try:
+        with whole_file(path) as part:
+            figure.savefig(part, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error}); choose another folder") from error
+
+
+def _matplotlib() -> tuple[Any, Any]:
+    try:
+        from matplotlib import colors
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError(
+            "pictures need matplotlib: pip install 'lm-eval-healthcare[figures]', or leave them out with --no-figures"
+        ) from error
+    return Figure, colors

@@ -1,0 +1,168 @@
+"""From the tidy table to a matrix of models by columns, and outside columns joined to it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lm_eval_healthcare.analysis.scores import Column, Scores
+from lm_eval_healthcare.results.cell import GROUP, Cell
+from lm_eval_healthcare.results.results_file import ResultsError
+
+NO_FILTER = "none"
+WEIGHTED = "mcqa_weighted/acc"
+"""The column of the accuracy over all multiple-choice questions."""
+_ACCURACY = "acc"
+
+
+def score_matrix(cells: Iterable[Cell], filters: Mapping[str, str] | None = None, weighted: bool = False) -> Scores:
+    """Bring chosen values into a matrix.
+
+    A task whose values come after several filters enters with one of them: the one that `filters` names, else the
+    first; the notes say so. Groups are left out, since they would stand beside their own tasks.
+
+    Args:
+        cells: Chosen values, one for each model, task, metric and filter.
+        filters: The filter of tasks by name.
+        weighted: Whether the accuracy over all multiple-choice questions becomes a column of its own: the mean of the
+            tasks' accuracies weighted by their documents, for models that have them all.
+
+    Returns:
+        Columns `task/metric`, with `[filter]` behind it where the filter is not `none`.
+    """
+    leaves = [cell for cell in cells if cell.kind != GROUP]
+    chosen, notes = _filters(leaves, filters or {})
+    leaves = [cell for cell in leaves if cell.filter == chosen[cell.task]]
+    models = sorted({cell.model for cell in leaves})
+    columns: dict[str, Column] = {}
+    for cell in sorted(leaves, key=lambda cell: (cell.task, cell.metric)):
+        name = column_name(cell.task, cell.metric, cell.filter)
+        known = columns.get(name)
+        better = cell.higher_is_better if known is None or known.higher_is_better is None else known.higher_is_better
+        columns[name] = Column(name, cell.task, cell.metric, cell.filter, better)
+    rows, places = {model: n for n, model in enumerate(models)}, {name: n for n, name in enumerate(columns)}
+    values, stderr, counts = (np.full((len(models), len(columns)), math.nan) for _ in range(3))
+    for cell in leaves:
+        place = rows[cell.model], places[column_name(cell.task, cell.metric, cell.filter)]
+        values[place], stderr[place] = cell.value, cell.stderr
+        counts[place] = math.nan if cell.n is None else cell.n
+    scores = Scores(tuple(models), tuple(columns.values()), values, stderr, counts, tuple(notes))
+    return with_weighted(scores) if weighted else scores
+
+
+def column_name(task: str, metric: str, filter_name: str) -> str:
+    """Return the name by which a column is known."""
+    return f"{task}/{metric}" + ("" if filter_name == NO_FILTER else f"[{filter_name}]")
+
+
+def _filters(cells: Sequence[Cell], wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the filter of each task, and what there is to say of the choice.
+
+    Raises:
+        ResultsError: If a filter is named that a task does not have.
+    """
+    by_task: dict[str, dict[str, int]] = defaultdict(dict)
+    for cell in cells:
+        by_task[cell.task][cell.filter] = by_task[cell.task].get(cell.filter, 0) + 1
+    chosen, notes = {}, []
+    for task, found in by_task.items():
+        name = wanted.get(task, next(iter(found)))
+        if name not in found:
+            raise ResultsError(f"--filter {task}={name}: the filters of {task} are {', '.join(found)}")
+        if len(found) > 1 and task not in wanted:
+            notes.append(
+                f"{task} has values after several filters ({'; '.join(found)}); '{name}' is taken, another one with "
+                f"--filter '{task}=NAME'"
+            )
+        chosen[task] = name
+    return chosen, notes
+
+
+def with_weighted(scores: Scores) -> Scores:
+    """Put the accuracy over all multiple-choice questions in front, if there are any.
+
+    Its standard error is that of independent tasks: the root of the sum of (weight x standard error) squared.
+    """
+    tasks = [place for place, column in enumerate(scores.columns) if column.metric == _ACCURACY]
+    if not tasks:
+        return scores
+    weights = np.nan_to_num(scores.n[:, tasks], nan=0.0)
+    total = weights.sum(axis=1)
+    usable = np.isfinite(scores.values[:, tasks]).all(axis=1) & (weights > 0).all(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(usable, (weights * scores.values[:, tasks]).sum(axis=1) / total, np.nan)
+        error = np.where(usable, np.sqrt(((weights * scores.stderr[:, tasks]) ** 2).sum(axis=1)) / total, np.nan)
+    without = [model for model, there in zip(scores.models, usable, strict=True) if not there]
+    notes = list(scores.notes)
+    if without:
+        names = ", ".join(scores.columns[place].task for place in tasks)
+        notes.append(
+            f"no weighted accuracy for {', '.join(without)}: a task, or its number of documents, is missing of {names}"
+        )
+    column = Column(WEIGHTED, WEIGHTED.partition("/")[0], _ACCURACY)
+
+    def front(new: np.ndarray, old: np.ndarray) -> np.ndarray:
+        return np.column_stack([new, old])
+
+    return Scores(
+        scores.models,
+        (column, *scores.columns),
+        front(mean, scores.values),
+        front(error, scores.stderr),
+        front(np.where(usable, total, np.nan), scores.n),
+        tuple(notes),
+    )
+
+
+def join_csv(scores: Scores, path: Path) -> Scores:
+    """Add columns from a csv file whose first column holds the models' names, such as Elo ratings.
+
+    Args:
+        scores: The matrix.
+        path: A csv file with a heading; its other columns are numbers, where empty means missing. Behind a name in the
+            heading `:lower` says that lower is better.
+
+    Raises:
+        ResultsError: If the file cannot be read, holds something else than numbers, or no model of the matrix.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = [row for row in csv.reader(stream) if any(cell.strip() for cell in row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ResultsError(f"{path}: cannot be read ({error})") from error
+    if len(rows) < 2 or len(rows[0]) < 2:
+        raise ResultsError(f"{path}: expected a heading, with the models first, and a row for each model")
+    heading = [name.strip() for name in rows[0][1:]]
+    values = np.full((len(scores.models), len(heading)), math.nan)
+    found = 0
+    for number, row in enumerate(rows[1:], start=2):
+        if row[0].strip() not in scores.models:
+            continue
+        found += 1
+        for place, cell in enumerate(row[1 : len(heading) + 1]):
+            try:
+                values[scores.models.index(row[0].strip()), place] = float(cell) if cell.strip() else math.nan
+            except ValueError as error:
+                raise ResultsError(f"{path}, line {number}: '{cell}' is no number") from error
+    if not found:
+        raise ResultsError(f"{path}: none of its models is here; models are {', '.join(scores.models)}")
+    outside = [
+        Column(
+            name.removesuffix(":lower"), name.removesuffix(":lower"), "", higher_is_better=not name.endswith(":lower")
+        )
+        for name in heading
+    ]
+    unknown = np.full(values.shape, math.nan)
+    return Scores(
+        scores.models,
+        (*scores.columns, *outside),
+        np.column_stack([scores.values, values]),
+        np.column_stack([scores.stderr, unknown]),
+        np.column_stack([scores.n, unknown]),
+        scores.notes,
+    )
