@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 METHODS = ("pearson", "spearman", "kendall")
 _EPILOG = """\
 PATH is a folder that holds results of the harness at any depth, of many models and ages, or such a file. OUT takes
-correlations.json, scores.csv, a matrix of coefficients and one of numbers of models as csv, and a picture as svg and png.
+correlations.json, scores.csv, matrices of coefficients and of numbers of models as csv, and pictures as svg and png.
+Coefficients are those of the numbers as they stand: an accuracy and a perplexity that agree have a negative one, unless
+--align turns metrics round of which less is better.
 
 examples:
   lm-eval-healthcare correlate results -o correlations
@@ -36,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.allow_abbrev = False
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="where results lie, see below")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="OUT", help="the folder for what is written"
-    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="where to write")
     parser.add_argument("--method", choices=METHODS, default="spearman", help="coefficient (default: %(default)s)")
     parser.add_argument(
         "--min-models", type=_at_least(3), default=3, metavar="N",
@@ -63,8 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the paper's figures ({', '.join(FIGURES)}) instead of everything against everything",
     )  # fmt: skip
     parser.add_argument("--claims", action="store_true", help="check the paper's statements on these results")
-    parser.add_argument("--no-log", action="store_true", help="take perplexities as they are, not their logarithms")
-    parser.add_argument("--no-align", action="store_true", help="do not turn metrics round of which less is better")
+    parser.add_argument("--log", action="store_true", help="take the logarithms of perplexities")
+    parser.add_argument(
+        "--align", action="store_true",
+        help="turn metrics round of which less is better, so that above 0 always means: better here, better there",
+    )  # fmt: skip
     parser.add_argument("--listwise", action="store_true", help="only models that have all columns")
     parser.add_argument("--adjust", choices=("holm", "bh"), help="correct p-values for the number of pairs")
     parser.add_argument("--bootstrap", type=_at_least(0), default=2000, metavar="N", help="draws (default: 2000)")
@@ -133,11 +136,11 @@ def _correlations(scores: Scores, args: argparse.Namespace) -> list[Correlation]
     import numpy as np
 
     from lm_eval_healthcare.analysis.correlation import correlate
-    from lm_eval_healthcare.analysis.selections import PERPLEXITIES
+    from lm_eval_healthcare.analysis.directions import PERPLEXITIES
 
     return correlate(
-        scores, args.method, min_models=args.min_models, log_metrics=() if args.no_log else PERPLEXITIES,
-        align_directions=not args.no_align, listwise=args.listwise, n_bootstrap=args.bootstrap,
+        scores, args.method, min_models=args.min_models, log_metrics=PERPLEXITIES if args.log else (),
+        align_directions=args.align, listwise=args.listwise, n_bootstrap=args.bootstrap,
         rng=np.random.default_rng(args.seed), adjust=args.adjust,
     )  # fmt: skip
 
@@ -234,9 +237,13 @@ def _write_ranks(path: Path, scores: Scores, seed: int) -> None:
 
     from lm_eval_healthcare.analysis.ranks import rank_models
 
-    rows: list[list[Any]] = [["column", "model", "rank", "low", "high"]]
-    for one in rank_models(scores, rng=np.random.default_rng(seed)):
-        rows.append([one.column, one.model, one.rank, one.low, one.high])
+    ranks = rank_models(scores, rng=np.random.default_rng(seed))
+    rows: list[list[Any]] = [["column", "model", "rank", "low", "high", "of", "flags"]]
+    for place, name in enumerate(ranks.names):
+        for number, model in enumerate(ranks.models):
+            cells = (part[number, place] for part in (ranks.ranks, ranks.low, ranks.high))
+            shown = ["" if math.isnan(cell) else float(cell) for cell in cells]
+            rows.append([name, model, *shown, ranks.of[place], " ".join(ranks.flags[place])])
     _write_csv(path, rows)
 
 
@@ -274,9 +281,12 @@ def _claims(scores: Scores, seed: int) -> None:
 
     from lm_eval_healthcare.analysis.claims import check_claims
 
-    print()
+    print("\nthe paper's statements on these results:")
     for claim in check_claims(scores, rng=np.random.default_rng(seed)):
-        print(f"{claim.verdict}: {claim.statement} ({claim.detail})")
+        value = "" if math.isnan(claim.value) else f"{claim.measured} {claim.value:.3f}"
+        between = "" if math.isnan(claim.low) else f", 95% interval {claim.low:.3f} to {claim.high:.3f}"
+        about = "; ".join(filter(None, [f"{value}{between}", f"{claim.n} models" if claim.n else "", claim.why]))
+        print(f"  {claim.verdict:<14} {claim.statement} ({about})")
 
 
 def _takes(where: Sequence[str], cell: Any) -> bool:

@@ -58,7 +58,7 @@ def heatmap(
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_title(title, fontsize=10, loc="left")
-    figure.text(0.01, 0.005, _LEGEND, fontsize=6.5, color=_INK)
+    figure.supxlabel(_LEGEND, fontsize=6.5, color=_INK, x=0.01, ha="left")
     return figure
 
 
