@@ -77,10 +77,17 @@ def cosines_from_products(products: Cube) -> Cube:
 
 def _centred(values: Matrix, weights: Matrix) -> Cube:
     # In units of the whole column's spread, so that "no variance" means the same for accuracies and for Elo.
-    spread = values.std(axis=0)
-    scaled = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    scaled = _to_one(values - values.mean(axis=0), axis=0)
+    spread = scaled.std(axis=0)
+    scaled = scaled / np.where(spread > 0, spread, 1.0)
     means = (weights @ scaled) / weights.sum(axis=1, keepdims=True)
     return scaled.T[None, :, :] - means[:, :, None]
+
+
+def _to_one(vectors: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    # The perplexity of a broken model may be 1e200, whose square is no number.
+    largest = np.abs(vectors).max(axis=axis, keepdims=True, initial=0.0)
+    return vectors / np.where(largest > 0, largest, 1.0)
 
 
 def _midranks(values: Matrix, weights: Matrix) -> Cube:
@@ -119,7 +126,7 @@ def features(values: Matrix, method: str) -> Matrix:
         found = _signs(values)
     else:
         ranked = rankdata(values, axis=0) if method == SPEARMAN else values
-        found = ranked - ranked.mean(axis=0)
+        found = _to_one(ranked - ranked.mean(axis=0), axis=0)
     return found / np.linalg.norm(found, axis=0)
 
 
@@ -147,8 +154,42 @@ def noisy_correlations(values: Cube, method: str) -> Cube:
             vectors = np.sign(part[:, first] - part[:, second])
         else:
             ranked = rankdata(part, axis=1) if method == SPEARMAN else part
-            vectors = ranked - ranked.mean(axis=1, keepdims=True)
+            vectors = _to_one(ranked - ranked.mean(axis=1, keepdims=True), axis=1)
             spread = vectors.std(axis=1, keepdims=True)
             vectors = vectors / np.where(spread > 0, spread, 1.0)
         found.append(cosines_from_products(vectors.transpose(0, 2, 1) @ vectors))
     return np.concatenate(found or [np.empty((0, columns, columns))])
+
+
+def gapped_correlations(values: Matrix, weights: Matrix, method: str) -> Cube:
+    """Return what `weighted_correlations` does for columns with gaps, each pair over the models that have both.
+
+    Args:
+        values: Shape (models, columns); NaN for what is missing.
+        weights: Shape (resamples, models); not negative.
+        method: `pearson`, `spearman` or `kendall`.
+
+    Returns:
+        Shape (resamples, columns, columns); NaN where a pair is undefined, which includes a resample without any model
+        that has both; 1 on the diagonal.
+    """
+    there = np.isfinite(values)
+    columns = values.shape[1]
+    found = np.full((len(weights), columns, columns), np.nan)
+    groups: dict[bytes, list[tuple[int, int]]] = {}
+    for a in range(columns):
+        for b in range(a + 1, columns):
+            groups.setdefault((there[:, a] & there[:, b]).tobytes(), []).append((a, b))
+    for key, pairs in groups.items():
+        models = np.frombuffer(key, dtype=bool)
+        members = sorted({column for pair in pairs for column in pair})
+        drawn = weights[:, models]
+        some = np.flatnonzero(drawn.sum(axis=1) > 0)
+        if not len(some):
+            continue
+        part = weighted_correlations(values[np.ix_(np.flatnonzero(models), np.array(members))], drawn[some], method)
+        place = {column: position for position, column in enumerate(members)}
+        for a, b in pairs:
+            found[some, a, b] = found[some, b, a] = part[:, place[a], place[b]]
+    found[:, np.arange(columns), np.arange(columns)] = 1.0
+    return found

@@ -100,6 +100,9 @@ class Correlation:
         adjusted: p after correction for all pairs of a family; NaN where there is none.
         sensitivity: Lowest and highest r with one model left out.
         propagated: Standard error of r from the errors of the scores themselves; NaN where those are not known.
+        interval: How `low` and `high` were made (`analysis.intervals`); empty where there are none.
+        undefined_resamples: Draws of models without a coefficient, which the interval leaves out.
+        fisher: For Pearson Fisher's interval, for comparison: right for normal columns only.
     """
 
     x: str
@@ -115,3 +118,6 @@ class Correlation:
     adjusted: float = float("nan")
     sensitivity: tuple[float, float] = (float("nan"), float("nan"))
     propagated: float = float("nan")
+    interval: str = ""
+    undefined_resamples: int = 0
+    fisher: tuple[float, float] = (float("nan"), float("nan"))

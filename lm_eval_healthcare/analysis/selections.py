@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lm_eval_healthcare.analysis.scores import Column, Scores
+if TYPE_CHECKING:
+    from lm_eval_healthcare.analysis.scores import Column, Scores
 
 ACCURACY = "acc"
 PERPLEXITIES = ("word_perplexity", "byte_perplexity", "bits_per_byte")

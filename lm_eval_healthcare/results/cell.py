@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ class Cell:
         dialect: That of the file.
         file: The results file.
         date: When the run began, in seconds since the epoch; NaN if neither file nor name tell it.
-        extra: What else a reader may want: limit, gen_kwargs, harness version, language.
+        extra: What else a reader may want: limit, gen_kwargs, harness version, `data` (`hub`, `folder` or `sample`),
+            `part_of` (the metric of which this is the value for one category or one judge), `partial` (whether the run
+            saw a part of the documents).
     """
 
     model: str
@@ -75,9 +78,16 @@ class Cell:
     @property
     def complete(self) -> bool | None:
         """Whether all documents of the task were scored; None if the file does not say how many there are."""
+        if self.extra.get("partial"):
+            return False
         if self.n is None or self.n_total is None:
             return None
         return self.n >= self.n_total
+
+    @property
+    def scored(self) -> int | None:
+        """Documents that have a score: `coverage` of `n`, or None if one of them is not known."""
+        return None if self.n is None or math.isnan(self.coverage) else round(self.coverage * self.n)
 
 
 @dataclass(frozen=True)
@@ -118,12 +128,14 @@ class Table:
         set_aside: All other values, each with the reason.
         skipped: Files without values.
         notes: What a reader should know besides, such as a group's average that counts a task twice.
+        files: Results files that were read, copies aside.
     """
 
     cells: list[Cell] = field(default_factory=list)
-    set_aside: list[SetAside] = field(default_factory=list)
+    set_aside: Sequence[SetAside] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    files: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,8 @@ class Rules:
         allow_unusable: Whether values count that the run itself marks as unusable.
         min_coverage: Least share of documents with a score, where it is told.
         groups: Whether values of groups are kept beside those of their tasks.
+        strict_protocol: Whether values are set aside that were made in another way than those of most models.
+        by_revision: Whether revisions of a model are models of their own, `model@revision`.
     """
 
     allow_partial: bool = False
@@ -143,6 +157,8 @@ class Rules:
     allow_unusable: bool = False
     min_coverage: float = 0.95
     groups: bool = False
+    strict_protocol: bool = False
+    by_revision: bool = False
 
 
 def read_table(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_healthcare.results.samples_file import arguments
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
 
 _LONGEST_TEMPLATE = 20_000
@@ -59,10 +60,15 @@ def _filled(template: Any, doc: Mapping[str, Any]) -> str | None:
     if template.lstrip().startswith(("def ", "<function", "!function", "functools.partial", "lambda")):
         return None
     try:
-        text = _environment().from_string(template).render(**{str(key): value for key, value in doc.items()})
+        text = _compiled(template).render(**{str(key): value for key, value in doc.items()})
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
         return None
     return text if text.strip() else None
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(template: str) -> Template:
+    return _environment().from_string(template)
 
 
 @functools.cache

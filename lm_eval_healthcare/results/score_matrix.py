@@ -24,7 +24,8 @@ def score_matrix(cells: Iterable[Cell], filters: Mapping[str, str] | None = None
     """Bring chosen values into a matrix.
 
     A task whose values come after several filters enters with one of them: the one that `filters` names, else the
-    first; the notes say so. Groups are left out, since they would stand beside their own tasks.
+    first; the notes say so. Groups, scores by category and those of single judges are left out, since they would stand
+    beside what they are a part of or made of.
 
     Args:
         cells: Chosen values, one for each model, task, metric and filter.
@@ -35,7 +36,7 @@ def score_matrix(cells: Iterable[Cell], filters: Mapping[str, str] | None = None
     Returns:
         Columns `task/metric`, with `[filter]` behind it where the filter is not `none`.
     """
-    leaves = [cell for cell in cells if cell.kind != GROUP]
+    leaves = [cell for cell in cells if cell.kind != GROUP and "part_of" not in cell.extra]
     chosen, notes = _filters(leaves, filters or {})
     leaves = [cell for cell in leaves if cell.filter == chosen[cell.task]]
     models = sorted({cell.model for cell in leaves})

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from lm_eval_healthcare.results.names import printable
 from lm_eval_healthcare.results.references import references
@@ -25,7 +25,8 @@ from lm_eval_healthcare.results.samples_file import (
 )
 
 NO_FILTER = "none"
-_UNTOLD = ""
+UNTOLD = ""
+"""What stands for the filter of a row that does not say it."""
 _TOLERANCE = 1e-6
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_TARGET = "its rows have no target to compare answers with; log samples with the harness 0.4.3 or newer"
@@ -137,8 +138,25 @@ def read_texts(
         repeats = max(repeats, first_of(row))
     if not any(row.text.references is not None for row in rows):
         raise NoText(_NO_TARGET)
-    _name_filters(path, rows, recorded or {})
+    name_filters(path, rows, recorded or {})
     return TextRows(path, [row.text for row in rows], file.cut, repeats)
+
+
+class Filtered(Protocol):
+    """A row of which the filter may have to be told.
+
+    Attributes:
+        filter: Its name; `UNTOLD` if the row does not say it.
+        document: What tells the row's document from others of the file.
+        values: The values of all metrics, where the row does not say its filter.
+    """
+
+    filter: str
+
+    @property
+    def document(self) -> tuple[str, str]: ...  # noqa: D102
+    @property
+    def values(self) -> Mapping[str, float]: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -157,8 +175,16 @@ class _Row:
 
     @classmethod
     def of(cls, row: Mapping[str, Any], text: TextRow) -> _Row:
-        values = _numbers(row) if text.filter == _UNTOLD else {}
+        values = _numbers(row) if text.filter == UNTOLD else {}
         return cls(text, (str(row.get("doc_id")), document_hash(row)), values)
+
+    @property
+    def filter(self) -> str:
+        return self.text.filter
+
+    @filter.setter
+    def filter(self, name: str) -> None:
+        self.text.filter = name
 
 
 def _refuse_without_text(row: Mapping[str, Any], output_type: str | None) -> None:
@@ -181,7 +207,7 @@ def _text_row(
     return TextRow(
         prediction=prediction(row),
         references=texts,
-        filter=sys.intern(name) if isinstance(name, str) else _UNTOLD,
+        filter=sys.intern(name) if isinstance(name, str) else UNTOLD,
         doc_id=row.get("doc_id"),
         columns={c: doc[c] for c in columns if isinstance(doc, dict) and c in doc} or _NOTHING,
         values={key: numbers[key] for key in values if key in numbers} or _NOTHING,
@@ -192,15 +218,24 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return {key: float(value) for key, value in row.items() if key not in FIXED_KEYS and isinstance(value, int | float)}
 
 
-def _name_filters(path: Path, rows: Sequence[_Row], recorded: Mapping[str, Mapping[str, Any]]) -> None:
-    """Give every row its filter, and refuse files in which a document comes twice with one filter."""
-    if all(row.text.filter == _UNTOLD for row in rows):
+def name_filters(path: Path, rows: Sequence[Filtered], recorded: Mapping[str, Mapping[str, Any]]) -> None:
+    """Give every row its filter, and refuse files in which a document comes twice with one filter.
+
+    Args:
+        path: The file.
+        rows: Its rows, in its order.
+        recorded: The values of the task's metrics by filter, as its results file has them.
+
+    Raises:
+        ResultsError: If the filters cannot be told, or a document is there twice.
+    """
+    if all(row.filter == UNTOLD for row in rows):
         for found, block in zip(*_blocks(path, rows, recorded), strict=True):
             for row in block:
-                row.text.filter = found
+                row.filter = found
     for row in rows:
-        row.text.filter = NO_FILTER if row.text.filter == _UNTOLD else row.text.filter
-    counts = Counter((row.text.filter, row.document) for row in rows)
+        row.filter = NO_FILTER if row.filter == UNTOLD else row.filter
+    counts = Counter((row.filter, row.document) for row in rows)
     repeated = [key for key, count in counts.items() if count > 1]
     if repeated:
         name, (doc_id, _) = repeated[0]
@@ -211,14 +246,14 @@ def _name_filters(path: Path, rows: Sequence[_Row], recorded: Mapping[str, Mappi
 
 
 def _blocks(
-    path: Path, rows: Sequence[_Row], recorded: Mapping[str, Mapping[str, Any]]
-) -> tuple[list[str], list[list[_Row]]]:
+    path: Path, rows: Sequence[Filtered], recorded: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], list[list[Filtered]]]:
     """Return the filters of rows that do not name theirs: each filter wrote all documents, one filter after the other.
 
     Raises:
         ResultsError: If it cannot be made sure which filter is which.
     """
-    blocks: list[list[_Row]] = [[]]
+    blocks: list[list[Filtered]] = [[]]
     seen: set[tuple[Any, str]] = set()
     for row in rows:
         if row.document in seen:
@@ -238,7 +273,7 @@ def _blocks(
     return names, blocks
 
 
-def _agrees(block: Sequence[_Row], recorded: Mapping[str, Any]) -> bool:
+def _agrees(block: Sequence[Filtered], recorded: Mapping[str, Any]) -> bool:
     """Say whether the means of a block are those that a filter has in the results file."""
     compared = 0
     for metric, value in recorded.items():
