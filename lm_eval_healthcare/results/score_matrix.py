@@ -94,11 +94,11 @@ def with_weighted(scores: Scores) -> Scores:
         return scores
     weights = np.nan_to_num(scores.n[:, tasks], nan=0.0)
     total = weights.sum(axis=1)
-    usable = np.isfinite(scores.values[:, tasks]).all(axis=1) & (weights > 0).all(axis=1)
+    usable = np.asarray(np.isfinite(scores.values[:, tasks]).all(axis=1) & (weights > 0).all(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(usable, (weights * scores.values[:, tasks]).sum(axis=1) / total, np.nan)
         error = np.where(usable, np.sqrt(((weights * scores.stderr[:, tasks]) ** 2).sum(axis=1)) / total, np.nan)
-    without = [model for model, there in zip(scores.models, usable, strict=True) if not there]
+    without = [model for model, there in zip(scores.models, usable.tolist(), strict=True) if not there]
     notes = list(scores.notes)
     if without:
         names = ", ".join(scores.columns[place].task for place in tasks)
