@@ -170,7 +170,7 @@ def _statistics(
         for method in args.method:
             rng = np.random.default_rng(args.seed)
             found[title] += correlate(
-                part, method, rng=rng, log_metrics=PERPLEXITIES, n_bootstrap=args.bootstrap, n_permutations=1999
+                part, method, rng=rng, log_metrics=PERPLEXITIES, n_bootstrap=args.bootstrap, align_directions=False
             )
     return found, ranks, list(scores.notes)
 

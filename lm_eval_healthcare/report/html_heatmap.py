@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lm_eval_healthcare.report.html_data import shown
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 STEPS = 20
 """Colours from -1 to 1; the scale is the same in every report."""
 _LOW, _MIDDLE, _HIGH = (213, 94, 0), (247, 247, 247), (0, 114, 178)  # Okabe and Ito's vermillion and blue
+_EVEN = math.sqrt(1.05 * 0.05) - 0.05  # the luminance on which black and white text have the same contrast
 _MOST_LISTED = 2_000
 _REASONS = {"too_few_models": "fewer than 3 models have both", "constant": "one of the two is constant"}
 
@@ -34,12 +35,19 @@ def heatmaps(correlations: Mapping[str, Sequence[Correlation]]) -> str:
         return "<p>No correlations: at least three models with two columns in common are needed.</p>"
     out = [
         "<p>Each cell tells how two columns go together over the models that have both. Point at a cell, or go into "
-        f"the table and use the arrow keys, for its interval and number of models.</p>{_legend()}"
+        f"the table and use the arrow keys, for its interval and number of models. {_signs(by_kind.values())}</p>",
+        _legend(),
     ]
     for number, ((title, method), found) in enumerate(by_kind.items()):
         body = _heatmap(found, number, f"{title}, {method}") + _list(found, f"{title}, {method}")
         out.append(details(f"{title} ({method.capitalize()})", body, is_open=number == 0))
     return "\n".join(out)
+
+
+def _signs(found: Iterable[Sequence[Correlation]]) -> str:
+    if any(flag.endswith("_reversed") for pairs in found for one in pairs for flag in one.flags):
+        return "Columns of which less is better are turned round: above 0 says better here, better there."
+    return "Signs are those of the values: where less is better, as with perplexities, below 0 is what one expects."
 
 
 def step(r: float) -> int:
@@ -54,9 +62,15 @@ def colours() -> str:
         share = 2 * number / STEPS - 1
         end = _HIGH if share > 0 else _LOW
         rgb = [round(m + (e - m) * abs(share)) for m, e in zip(_MIDDLE, end, strict=True)]
-        text = "#fff" if share >= 0.55 else "#111"
+        text = "#fff" if _luminance(rgb) < _EVEN else "#000"
         rules.append(f".c{number}{{background:rgb({rgb[0]},{rgb[1]},{rgb[2]});color:{text}}}")
     return "".join(rules)
+
+
+def _luminance(rgb: Sequence[int]) -> float:
+    """Return the relative luminance of a colour, from 0 to 1, as the Web Content Accessibility Guidelines define it."""
+    linear = [(c / 255 + 0.055) ** 2.4 / 1.055**2.4 if c / 255 > 0.04045 else c / 255 / 12.92 for c in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _heatmap(found: Sequence[Correlation], number: int, label: str) -> str:

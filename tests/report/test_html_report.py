@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from headless_browser import Browser, program
 
+from headless_browser import Browser, program
 from lm_eval_healthcare.analysis.scores import Correlation
 from lm_eval_healthcare.report import html_heatmap
 from lm_eval_healthcare.report.html_data import (
