@@ -108,10 +108,21 @@ def newest(folder: Path, pattern: str, start: float):
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def summarize(environment: Environment, out: Path, start: float) -> str:
+def write_report(environment: Environment, out: Path, progress: Progress) -> Path:
+    """Make one HTML file of everything that lies in `out`."""
+    report = out / "report.html"
+    command = [str(environment.program("lm-eval-healthcare")), "report", str(out), "-o", str(report), "--allow-partial"]
+    with progress.step("A report of the results, one HTML file"):
+        say(f"      {show(command)}\n")
+        if environments.run(command, environments.offline_settings()) != 0:
+            raise Failure("the report could not be made; the results are there, and the messages are above")
+    return report
+
+
+def summarize(environment: Environment, out: Path, start: float, report: Path) -> str:
     """Return where the files are that were written since `start` (seconds since the epoch), and what to try next."""
     program = str(environment.program("lm-eval-healthcare"))
-    lines = ["", "What this run wrote:"]
+    lines = ["", "What this run wrote:", f"  report    {report} (open it in a browser)"]
     results = newest(out, "**/results_*.json", start)
     if results is not None:
         lines += [f"  results   {results}"]
@@ -143,7 +154,7 @@ def summarize(environment: Environment, out: Path, start: float) -> str:
 def main() -> int:
     options = parse_arguments()
     started = time.monotonic()
-    progress = Progress(total=6)
+    progress = Progress(total=7)
     environment, model, encoder = make_environment(options, progress)
     out = options.out.absolute()
     command = evaluation_command(environment, model, encoder, out, options.tasks, options.limit)
@@ -156,7 +167,8 @@ def main() -> int:
                 f"the run ended with exit status {status}; its own messages are above. What is installed is kept: "
                 f"run the same script again, with other --tasks or a smaller --limit if that was the reason."
             )
-    say(summarize(environment, out, start))
+    report = write_report(environment, out, progress)
+    say(summarize(environment, out, start, report))
     say(f"\nAll done in {duration(time.monotonic() - started)}.")
     return 0
 

@@ -101,6 +101,7 @@ def test_the_main_job(demo_model: Path, tmp_path: Path, cli: Callable[..., Any])
             assert rescored[task][f"{name},none"] == pytest.approx(results["results"][task][f"{name},none"], abs=1e-6)
 
 
+@pytest.mark.long
 def test_run_twice_gives_the_same_scores(model: Any) -> None:
     def once() -> Any:
         manager = task_manager(

@@ -66,7 +66,7 @@ def test_values_are_the_harness_own(model: Any, name: str) -> None:
         assert b[f"{metric}_stderr,none"] == "N/A"
 
 
-@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("chat", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_conditional_values_are_the_harness_loglikelihood(model: Any, chat: bool) -> None:
     name = "medtext_conditional_perplexity"
     out = run(model, [ours(name)], apply_chat_template=chat)
@@ -109,6 +109,7 @@ def test_the_command(demo_model: Path, tmp_path: Path, cli: Callable[..., Any]) 
     assert results_of(tmp_path / "again")["results"] == results["results"]
 
 
+@pytest.mark.long
 def test_two_ranks_give_what_one_gives(tmp_path: Path) -> None:
     """An odd number of documents over two processes (gloo), some of which need more windows than others."""
     pytest.importorskip("accelerate")

@@ -76,7 +76,7 @@ def one_pass(model: Any, before: Sequence[int], tokens: Sequence[int]) -> float:
 # Through the harness
 
 
-@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("chat", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_numbers_of_a_run(model: Any, chat: bool) -> None:
     """At position 0 the target stands right after the prompt: one forward pass. The readings are put together here."""
     out = run(model, limit=3, apply_chat_template=chat)
@@ -175,6 +175,7 @@ def asked(model: Any, codec: Codec, settings: Settings) -> list[Question]:
     return [first, second, third]
 
 
+@pytest.mark.long
 def test_engines_agree_on_the_same_samples(model: Any) -> None:
     """The harness asks them in different ways; one sample stops early, another has positions inside a word."""
     codec, settings = Codec(model), Settings(samples=2, keep=2, length=10, stride=5, seed=5)

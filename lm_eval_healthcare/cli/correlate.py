@@ -28,7 +28,7 @@ examples:
   lm-eval-healthcare correlate results -o correlations
   lm-eval-healthcare correlate results -o correlations --method pearson --figure 1 10
   lm-eval-healthcare correlate results -o correlations --join elo.csv --figure 9
-  lm-eval-healthcare correlate results -o correlations --claims
+  lm-eval-healthcare correlate results -o correlations --clusters --claims
 """
 
 
@@ -62,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--figure", nargs="+", choices=FIGURES, default=[], metavar="N",
         help=f"the paper's figures ({', '.join(FIGURES)}) instead of everything against everything",
     )  # fmt: skip
+    parser.add_argument(
+        "--clusters", action="store_true", help="group the columns by 1 - |r|, with the groups' stability and a tree"
+    )
     parser.add_argument("--claims", action="store_true", help="check the paper's statements on these results")
     parser.add_argument("--log", action="store_true", help="take the logarithms of perplexities")
     parser.add_argument(
@@ -102,6 +105,10 @@ def execute(args: argparse.Namespace) -> int:
     if "18" in args.figure:
         _write_ranks(args.output / "ranks.csv", scores, args.seed)
     _summary(kept, args)
+    if args.clusters:
+        from lm_eval_healthcare.cli.correlate_clusters import write_clusters
+
+        write_clusters(scores, args)
     if args.claims:
         _claims(scores, args.seed)
     return 0

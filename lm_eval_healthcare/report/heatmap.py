@@ -40,12 +40,13 @@ def heatmap(
     Raises:
         UserError: If matplotlib is not installed.
     """
-    figure_class, colours = _matplotlib()
     height, width = 0.34 * len(rows) + 2.6, 0.42 * len(columns) + 3.4
-    figure = figure_class(figsize=(max(5.0, width), max(3.6, height)), layout="constrained")
+    figure = matplotlib_figure(max(5.0, width), max(3.6, height))
+    from matplotlib.colors import LinearSegmentedColormap
+
     axes = figure.subplots()
     size = 7.5 if max(len(rows), len(columns)) <= 20 else 5.5
-    colour_of = colours.LinearSegmentedColormap.from_list("correlation", [_LOW, _MIDDLE, _HIGH])
+    colour_of = LinearSegmentedColormap.from_list("correlation", [_LOW, _MIDDLE, _HIGH])
     for y, row in enumerate(rows):
         for x, column in enumerate(columns):
             one = found.get((row, column)) or found.get((column, row))
@@ -103,12 +104,16 @@ def save(figure: Any, path: Path) -> None:
         raise UserError(f"{path}: cannot be written ({error}); choose another folder") from error
 
 
-def _matplotlib() -> tuple[Any, Any]:
+def matplotlib_figure(width: float, height: float) -> Any:
+    """Return an empty figure of so many inches.
+
+    Raises:
+        UserError: If matplotlib is not installed.
+    """
     try:
-        from matplotlib import colors
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UserError(
             "pictures need matplotlib: pip install 'lm-eval-healthcare[figures]', or leave them out with --no-figures"
         ) from error
-    return Figure, colors
+    return Figure(figsize=(width, height), layout="constrained")

@@ -138,6 +138,23 @@ def test_the_papers_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert [ranks[f"org/model-{k}"] for k in range(6)] == ["6.0", "5.0", "4.0", "3.0", "2.0", "1.0"]
 
 
+def test_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two columns that follow each other, two that follow each other and not the first, and a constant one."""
+    up, down = ACC, [0.5, 0.1, 0.6, 0.2, 0.4, 0.3]
+    columns = {
+        "a/acc": up, "b/acc": [value + 0.1 for value in up], "c/rougeL": down, "d/bleu": [1 - value for value in down],
+        "e/bleu": [0.2] * 6,
+    }  # fmt: skip
+    write(tmp_path / "runs", columns)
+    pytest.importorskip("matplotlib")
+    correlate(tmp_path / "runs", tmp_path / "out", "--clusters")
+    found = json.loads((tmp_path / "out" / "clusters.json").read_text(encoding="utf-8"))
+    assert found["groups"] == [["a/acc", "b/acc"], ["c/rougeL", "d/bleu"]]
+    assert [one["column"] for one in found["left_out"]] == ["e/bleu"]
+    assert (tmp_path / "out" / "clusters_spearman.png").is_file()
+    assert "2 clusters of 4 columns" in capsys.readouterr().out
+
+
 def test_the_script(tmp_path: Path) -> None:
     """From a clone, in a process of its own, without PyTorch and the harness."""
     write(tmp_path / "runs", {"a/acc": ACC, "b/acc": OTHER})

@@ -71,6 +71,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return make_environment(tmp_path_factory.mktemp("normal"), "normal")
 
 
+@pytest.mark.long
 def test_an_editable_install(tmp_path: Path) -> None:
     made = make_environment(tmp_path, "editable")
     path = Path(made.call("lm-eval-healthcare", "path").stdout.strip())
