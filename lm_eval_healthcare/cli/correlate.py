@@ -85,7 +85,9 @@ def execute(args: argparse.Namespace) -> int:
     Returns:
         0 also where pairs are undefined: that is a result, with its reason.
     """
-    from lm_eval_healthcare.results.score_matrix import WEIGHTED, join_csv, score_matrix
+    from lm_eval_healthcare.errors import UserError
+    from lm_eval_healthcare.results.outside_columns import join_csv
+    from lm_eval_healthcare.results.score_matrix import WEIGHTED, score_matrix
 
     table = _table(args)
     chosen = [cell for cell in table.cells if _takes(args.where, cell)]
@@ -93,7 +95,12 @@ def execute(args: argparse.Namespace) -> int:
     if args.join is not None:
         scores = join_csv(scores, args.join)
     _tell(table, scores)
-    args.output.mkdir(parents=True, exist_ok=True)
+    if not scores.columns:
+        raise UserError("there is nothing to correlate: no value is there, or none fits --where; see the notes above")
+    try:
+        args.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{args.output}: no folder can be made there ({error}); choose another with -o") from error
     _write_scores(args.output / "scores.csv", scores)
     selections = _selections(scores, args.figure, WEIGHTED)
     found = _correlations(scores, args)
@@ -101,9 +108,10 @@ def execute(args: argparse.Namespace) -> int:
     kept = [one for one in found if not args.figure or frozenset((one.x, one.y)) in wanted]
     _write_json(args.output / "correlations.json", kept)
     for one in selections:
-        _write_matrix(args.output, one, found, args)
+        _write_matrix(args.output, one, scores, found, args)
     if "18" in args.figure:
         _write_ranks(args.output / "ranks.csv", scores, args.seed)
+        print(f"ranks of models by column: {args.output / 'ranks.csv'}")
     _summary(kept, args)
     if args.clusters:
         from lm_eval_healthcare.cli.correlate_clusters import write_clusters
@@ -163,7 +171,8 @@ def _selections(scores: Scores, figures: Sequence[str], weighted: str) -> list[S
             continue
         one = figure(scores, number, weighted)
         if not one:
-            print(f"figure {number}: these results do not hold what it is about", file=sys.stderr)
+            hint = "; give outside columns with --join" if number == "9" else ""
+            print(f"figure {number}: these results do not hold what it is about{hint}", file=sys.stderr)
         found += one
     return found
 
@@ -176,7 +185,7 @@ def _write_json(path: Path, found: Sequence[Correlation]) -> None:
     from lm_eval_healthcare.whole_file import whole_file
 
     def number(value: float) -> float | None:
-        return None if math.isnan(value) else value
+        return None if math.isnan(value) else round(value, 12)
 
     content = [
         {
@@ -205,8 +214,26 @@ def _write_csv(path: Path, rows: Sequence[Sequence[Any]]) -> None:
         csv.writer(stream).writerows(rows)
 
 
-def _write_matrix(folder: Path, selection: Selection, found: Sequence[Correlation], args: argparse.Namespace) -> None:
+def _with_itself(scores: Scores, args: argparse.Namespace) -> Iterable[Correlation]:
+    """Yield what stands on the diagonal: 1, with the number of models, where the column varies."""
+    import numpy as np
+
+    from lm_eval_healthcare.analysis.scores import Correlation
+
+    for place, column in enumerate(scores.columns):
+        values = scores.values[:, place]
+        values = values[np.isfinite(values)]
+        few, constant = values.size < args.min_models, values.size and np.ptp(values) <= 1e-12 * np.abs(values).max()
+        reason = "too_few_models" if few else "constant" if constant else None
+        r = math.nan if reason else 1.0
+        yield Correlation(column.name, column.name, args.method, r, math.nan, math.nan, math.nan, values.size, reason)
+
+
+def _write_matrix(
+    folder: Path, selection: Selection, scores: Scores, found: Sequence[Correlation], args: argparse.Namespace
+) -> None:
     by_pair = {(one.x, one.y): one for one in found}
+    by_pair |= {(one.x, one.y): one for one in _with_itself(scores, args) if one.x in selection.columns}
 
     def of(x: str, y: str) -> Correlation | None:
         return by_pair.get((x, y)) or by_pair.get((y, x))

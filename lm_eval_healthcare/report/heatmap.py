@@ -6,6 +6,8 @@ Colours run from blue over white to orange, always from -1 to 1, which people wi
 from __future__ import annotations
 
 import math
+import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +61,8 @@ def heatmap(
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_title(title, fontsize=10, loc="left")
-    figure.supxlabel(_LEGEND, fontsize=6.5, color=_INK, x=0.01, ha="left")
+    legend = textwrap.fill(_LEGEND, max(40, int(17 * figure.get_figwidth())))
+    figure.supxlabel(legend, fontsize=6.5, color=_INK, x=0.01, ha="left")
     return figure
 
 
@@ -73,8 +76,10 @@ def _cell(axes: Any, x: int, y: int, one: Correlation | None, colour_of: Any, si
     from matplotlib.patches import Rectangle
 
     defined = one is not None and not math.isnan(one.r)
-    face = colour_of((one.r + 1) / 2) if one is not None and defined else ("white" if itself else _EMPTY)
-    hatch = None if defined or itself else "////"
+    face = (
+        colour_of((one.r + 1) / 2) if one is not None and defined else ("white" if itself and one is None else _EMPTY)
+    )
+    hatch = None if defined or (itself and one is None) else "////"
     axes.add_patch(
         Rectangle(
             (x - 0.5, y - 0.5), 1, 1, facecolor=face, edgecolor="#BBBBBB" if hatch else "white", hatch=hatch, lw=0.5
@@ -84,11 +89,19 @@ def _cell(axes: Any, x: int, y: int, one: Correlation | None, colour_of: Any, si
         return
     sure = not math.isnan(one.low) and (one.low > 0 or one.high < 0)
     dark = abs(one.r) > 0.75
-    text = f"{one.r:.2f}".replace("-0.", "\u2212.").replace("0.", ".", 1) if abs(one.r) < 1 else f"{one.r:.0f}"
+    text = _shown(one.r)
     axes.text(
         x, y, f"{text}\n{one.n}", ha="center", va="center", fontsize=size - 1.5, color="white" if dark else _INK,
         fontweight="bold" if sure else "normal", linespacing=0.95,
     )  # fmt: skip
+
+
+def _shown(r: float) -> str:
+    """Return a coefficient with two decimals, without the 0 before them, and with a real minus sign."""
+    rounded = round(r, 2)
+    whole = abs(rounded) in (0.0, 1.0)
+    text = f"{abs(rounded):.0f}" if whole else f"{abs(rounded):.2f}".lstrip("0")
+    return ("\u2212" if rounded < 0 else "") + text
 
 
 def save(figure: Any, path: Path) -> None:
@@ -97,8 +110,12 @@ def save(figure: Any, path: Path) -> None:
     Raises:
         UserError: If it cannot be written.
     """
+    from matplotlib import rc_context
+
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "lm_eval_healthcare"}  # texts that can be searched
     try:
-        with whole_file(path) as part:
+        with whole_file(path) as part, rc_context(settings), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font lacks
             figure.savefig(part, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error}); choose another folder") from error

@@ -89,7 +89,7 @@ def why_not(candidate: Candidate, rules: Rules) -> str | None:
 
 def _objections(cell: Cell, rules: Rules) -> Iterator[str]:
     if cell.kind == GROUP and not rules.groups:
-        yield "a group: its tasks stand for it (--groups keeps it)"
+        yield "a group: its tasks stand for it, where they are here (--groups keeps it)"
     if cell.dialect == PRE_04 and not rules.allow_legacy:
         yield (
             "not comparable: format pre-0.4, which does not say how many documents were scored, nor the settings "

@@ -24,6 +24,7 @@ from lm_eval_healthcare.results.results_file import SCORED_FROM, SECTION
 Record = dict[str, Any]
 """What a file says: `skip` and `broken`, or the run's properties and `tasks`."""
 
+_YEAR_9999 = 253_370_764_800  # in seconds since the epoch; a later date is a mistake
 _STDERR = "_stderr"
 _NOT_VALUES = ("name", "alias", "sample_len", "sample_count", "samples", "task", "group")
 _STAMP = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2})[-:](\d{2})[-:](\d{2})(\.\d+)?")
@@ -186,7 +187,7 @@ def _date(value: Any) -> float | None:
     found = number(value)
     if found is None and isinstance(value, str):
         return stamp_of(value)
-    return found if found is not None and math.isfinite(found) and found > 0 else None
+    return found if found is not None and 0 < found < _YEAR_9999 else None
 
 
 def _dialect(content: Mapping[str, Any]) -> str:

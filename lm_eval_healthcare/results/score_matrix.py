@@ -1,12 +1,10 @@
-"""From the tidy table to a matrix of models by columns, and outside columns joined to it."""
+"""From the tidy table to a matrix of models by columns."""
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -23,9 +21,9 @@ _ACCURACY = "acc"
 def score_matrix(cells: Iterable[Cell], filters: Mapping[str, str] | None = None, weighted: bool = False) -> Scores:
     """Bring chosen values into a matrix.
 
-    A task whose values come after several filters enters with one of them: the one that `filters` names, else the
-    first; the notes say so. Groups, scores by category and those of single judges are left out, since they would stand
-    beside what they are a part of or made of.
+    A task whose values come after several filters enters with the one that `filters` names; without a choice, which
+    could reverse what comes out, it is left out, and the notes say so. Groups, scores by category and those of single
+    judges are left out, since they would stand beside what they are a part of or made of.
 
     Args:
         cells: Chosen values, one for each model, task, metric and filter.
@@ -38,7 +36,7 @@ def score_matrix(cells: Iterable[Cell], filters: Mapping[str, str] | None = None
     """
     leaves = [cell for cell in cells if cell.kind != GROUP and "part_of" not in cell.extra]
     chosen, notes = _filters(leaves, filters or {})
-    leaves = [cell for cell in leaves if cell.filter == chosen[cell.task]]
+    leaves = [cell for cell in leaves if cell.filter == chosen.get(cell.task)]
     models = sorted({cell.model for cell in leaves})
     columns: dict[str, Column] = {}
     for cell in sorted(leaves, key=lambda cell: (cell.task, cell.metric)):
@@ -76,11 +74,10 @@ def _filters(cells: Sequence[Cell], wanted: Mapping[str, str]) -> tuple[dict[str
         if name not in found:
             raise ResultsError(f"--filter {task}={name}: the filters of {task} are {', '.join(found)}")
         if len(found) > 1 and task not in wanted:
-            notes.append(
-                f"{task} has values after several filters ({'; '.join(found)}); '{name}' is taken, another one with "
-                f"--filter '{task}=NAME'"
-            )
-        chosen[task] = name
+            names = "; ".join(f"--filter '{task}={one}'" for one in found)
+            notes.append(f"{task} is left out, since it has values after several filters; choose one: {names}")
+        else:
+            chosen[task] = name
     return chosen, notes
 
 
@@ -117,53 +114,4 @@ def with_weighted(scores: Scores) -> Scores:
         front(error, scores.stderr),
         front(np.where(usable, total, np.nan), scores.n),
         tuple(notes),
-    )
-
-
-def join_csv(scores: Scores, path: Path) -> Scores:
-    """Add columns from a csv file whose first column holds the models' names, such as Elo ratings.
-
-    Args:
-        scores: The matrix.
-        path: A csv file with a heading; its other columns are numbers, where empty means missing. Behind a name in the
-            heading `:lower` says that lower is better.
-
-    Raises:
-        ResultsError: If the file cannot be read, holds something else than numbers, or no model of the matrix.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = [row for row in csv.reader(stream) if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ResultsError(f"{path}: cannot be read ({error})") from error
-    if len(rows) < 2 or len(rows[0]) < 2:
-        raise ResultsError(f"{path}: expected a heading, with the models first, and a row for each model")
-    heading = [name.strip() for name in rows[0][1:]]
-    values = np.full((len(scores.models), len(heading)), math.nan)
-    found = 0
-    for number, row in enumerate(rows[1:], start=2):
-        if row[0].strip() not in scores.models:
-            continue
-        found += 1
-        for place, cell in enumerate(row[1 : len(heading) + 1]):
-            try:
-                values[scores.models.index(row[0].strip()), place] = float(cell) if cell.strip() else math.nan
-            except ValueError as error:
-                raise ResultsError(f"{path}, line {number}: '{cell}' is no number") from error
-    if not found:
-        raise ResultsError(f"{path}: none of its models is here; models are {', '.join(scores.models)}")
-    outside = [
-        Column(
-            name.removesuffix(":lower"), name.removesuffix(":lower"), "", higher_is_better=not name.endswith(":lower")
-        )
-        for name in heading
-    ]
-    unknown = np.full(values.shape, math.nan)
-    return Scores(
-        scores.models,
-        (*scores.columns, *outside),
-        np.column_stack([scores.values, values]),
-        np.column_stack([scores.stderr, unknown]),
-        np.column_stack([scores.n, unknown]),
-        scores.notes,
     )

@@ -168,9 +168,68 @@ def test_the_script(tmp_path: Path) -> None:
     assert one["r"] == pytest.approx(stats.spearmanr(ACC, OTHER).statistic)
 
 
+def test_a_task_with_several_filters_needs_a_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The two filters point in opposite directions, so that a silent choice would decide what comes out."""
+    write(tmp_path / "runs", {"a/acc": ACC, "gsm/exact_match": OTHER})
+    for place, path in enumerate(sorted((tmp_path / "runs").rglob("results_*.json"))):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content["results"]["gsm"] = {
+            "alias": "gsm",
+            "exact_match,strict-match": OTHER[place],
+            "exact_match,k,all": -place,
+        }
+        path.write_text(json.dumps(content), encoding="utf-8")
+    assert correlate(tmp_path / "runs", tmp_path / "none", "--no-figures") == {}
+    assert "--filter 'gsm=k,all'" in capsys.readouterr().err
+    one = correlate(tmp_path / "runs", tmp_path / "one", "--no-figures", "--filter", "gsm=k,all")
+    assert one["a/acc", "gsm/exact_match[k,all]"]["r"] == pytest.approx(-1)
+
+
+def test_the_diagonal_is_drawn(tmp_path: Path) -> None:
+    """A matrix of 3 x 3 has 9 numbers (b59), one for each column with itself among them."""
+    pytest.importorskip("matplotlib")
+    write(tmp_path / "runs", {"a/acc": ACC, "b/acc": OTHER, "c/rougeL": PERPLEXITY})
+    correlate(tmp_path / "runs", tmp_path / "out", "--method", "pearson")
+    with (tmp_path / "out" / "all_pearson_n.csv").open(encoding="utf-8", newline="") as stream:
+        assert [row[1:] for row in csv.reader(stream)][1:] == [["6"] * 3] * 3
+    svg = (tmp_path / "out" / "all_pearson.svg").read_text(encoding="utf-8")
+    assert svg.count(">6<") == 9
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("model,elo\norg/model-0,1\norg/model-0,2\n", "more than once"),
+        ("org/model-0,1000\norg/model-1,1100\n", "expected a heading"),
+        ("model,elo\norg/model-0\n", "1 cells; the heading has 2"),
+        ("model,elo\nnobody,3\n", "none of its models is here"),
+        ("model,a/acc\norg/model-0,3\n", "two columns 'a/acc'"),
+        ("model,licence\norg/model-0,MIT\n", "no column of numbers"),
+    ],
+)
+def test_outside_columns_that_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
+) -> None:
+    write(tmp_path / "runs", {"a/acc": ACC})
+    (tmp_path / "elo.csv").write_text(content, encoding="utf-8")
+    options = ["-o", str(tmp_path / "out"), "--no-figures", "--join", str(tmp_path / "elo.csv")]
+    assert main(["correlate", str(tmp_path / "runs"), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_text_columns_of_outside_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "runs", {"a/acc": ACC})
+    lines = [f"org/model-{k};{1000 + 10 * k};Org {k}" for k in range(6)]
+    (tmp_path / "elo.csv").write_text("model;elo;org\n" + "\n".join(lines), encoding="utf-8")
+    found = correlate(tmp_path / "runs", tmp_path / "out", "--no-figures", "--join", str(tmp_path / "elo.csv"))
+    assert found["a/acc", "elo"]["r"] == pytest.approx(1)
+    assert "column 'org' does not hold numbers alone" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--where", "task=nothing"], "nothing to correlate"),
         (["--filter", "a"], "expected TASK=NAME"),
         (["--where", "colour=red"], "expected model=PATTERN"),
         (["--join", "none.csv"], "cannot be read"),
