@@ -22,7 +22,7 @@ from lm_eval_healthcare.report.html_parts import (
     rest,
     scroll,
 )
-from lm_eval_healthcare.results.cell import Cell, SetAside, Table
+from lm_eval_healthcare.results.cell import GROUP, Cell, SetAside, Table
 
 _MOST_FILES = 40
 _STATES = {
@@ -75,9 +75,10 @@ def _warnings(report: Report, broken: int) -> str:
     if thin:
         found.append(f"{thin} chosen values leave out documents that got no score; their coverage is below 100%.")
     chosen = {(cell.model, cell.task) for cell in table.cells}
-    lost = {(one.cell.model, one.cell.task) for one in table.set_aside} - chosen
+    lost = {(one.cell.model, one.cell.task) for one in table.set_aside if one.cell.kind != GROUP} - chosen
     if lost:
-        found.append(f"{len(lost)} pairs of model and task have results, but all of them were set aside.")
+        pairs = "1 pair" if len(lost) == 1 else f"{len(lost)} pairs"
+        found.append(f"{pairs} of model and task with results that were all set aside.")
     if not found:
         return '<p class="good">No warnings: every chosen value is of a complete run.</p>'
     items = "".join(f"<li>{escape(text)}</li>" for text in dict.fromkeys(found))

@@ -24,6 +24,8 @@ from lm_eval_healthcare.results.results_file import SCORED_FROM, SECTION
 Record = dict[str, Any]
 """What a file says: `skip` and `broken`, or the run's properties and `tasks`."""
 
+LOST_ERROR = -1.0
+"""Stands for a standard error that is NaN, other than one that the file does not have."""
 _YEAR_9999 = 253_370_764_800  # in seconds since the epoch; a later date is a mistake
 _STDERR = "_stderr"
 _NOT_VALUES = ("name", "alias", "sample_len", "sample_count", "samples", "task", "group")
@@ -296,9 +298,12 @@ def _values(content: Mapping[str, Any], task: str, row: Mapping[str, Any], secti
         value = number(given)
         problem = None if value is not None else f"the value is {_shown(given)}, which is no usable number"
         whole, n = part_of(metric, metrics, breakdown)
-        stderr = number(pairs.get((f"{metric}{_STDERR}", name)))
+        given_error = pairs.get((f"{metric}{_STDERR}", name))
+        stderr = number(given_error)
+        if stderr is not None and not 0 <= stderr < math.inf:
+            stderr = LOST_ERROR if math.isnan(stderr) else None
         out.append([
-            metric, name, value, stderr if stderr is not None and 0 <= stderr < math.inf else None,
+            metric, name, value, stderr,
             coverage.of(metric, name), _direction(content, task, metric), _text(signatures.get(metric)),
             _unusable(section, metric, name), problem, whole, n,
         ])  # fmt: skip

@@ -14,13 +14,14 @@ from typing import Any
 
 from lm_eval_healthcare.results.cell import GROUP, PRE_04, Cell, Rules, Skipped, Table
 from lm_eval_healthcare.results.choosing import Candidate, Origin, choose
-from lm_eval_healthcare.results.dialects import Record, stamp_of
+from lm_eval_healthcare.results.dialects import LOST_ERROR, Record, stamp_of
 from lm_eval_healthcare.results.discovery import files_below
 from lm_eval_healthcare.results.leaves import group_notes, leaves_of
 from lm_eval_healthcare.results.names import folder_name, printable
 from lm_eval_healthcare.results.protocol import mixed, without_minorities
 from lm_eval_healthcare.results.reading import read_records
 from lm_eval_healthcare.results.results_file import ResultsError
+from lm_eval_healthcare.results.sample_errors import LOST, with_sample_errors
 from lm_eval_healthcare.results.table_cache import Identity, TableCache, identity
 from lm_eval_healthcare.results.table_store import dumped, loaded
 
@@ -53,6 +54,12 @@ def read_table(paths: Sequence[Path], rules: Rules, *, jobs: int | None = None, 
     Raises:
         ResultsError: If a path does not exist.
     """
+    table = _read(paths, rules, jobs, cache)
+    table.cells = with_sample_errors(table.cells)
+    return table
+
+
+def _read(paths: Sequence[Path], rules: Rules, jobs: int | None, cache: Path | None) -> Table:
     table = Table()
     files = _files(paths, table)
     with TableCache(cache) as known:
@@ -248,6 +255,8 @@ def _cells(run: _Run, entry: dict[str, Any]) -> Iterator[tuple[Cell, str | None]
         else:
             own, own_total = size, None if partial else size
             more = {**extra, "part_of": whole}
+        if stderr == LOST_ERROR:
+            stderr, more = None, {**more, LOST: True}
         yield Cell(
             run.model, entry["task"], metric, name, math.nan if value is None else value,
             math.nan if stderr is None else stderr, None if legacy else own, None if legacy else own_total,

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 OFF = "off"
 FILE_NAME = "results.sqlite3"
-_VERSION = 2
+_VERSION = 3
 _MOST_FILES, _MOST_TABLES = 100_000, 8
 _BUSY_SECONDS = 10.0
 _PATHS_PER_QUERY = 500

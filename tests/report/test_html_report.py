@@ -230,7 +230,7 @@ def test_coverage_comes_first_and_says_what_is_missing() -> None:
     ]  # fmt: skip
     for words in (
         "two protocols are mixed", "1 files are cut, empty or no JSON", "1 chosen values are from runs over a part",
-        "1 chosen values leave out documents", "1 pairs of model and task have results, but all of them were set aside",
+        "1 chosen values leave out documents", "1 pair of model and task with results that were all set aside",
         "50 of 100", "97.0%", "the file is cut", "2026-01-02", "lm-eval-healthcare report x",
     ):  # fmt: skip
         assert words in text, words
