@@ -31,9 +31,9 @@ def results(demo_model: Path, cli: Callable[..., Any], tmp_path_factory: pytest.
         model.symlink_to(demo_model, target_is_directory=True)
         generation = arguments or ["--gen_kwargs", "max_gen_toks=24"]
         done = cli(
-            "run", "--model", "hf", "--model_args", f"pretrained={model},dtype={dtype}", "--tasks", TASKS, "--limit", "6",
-            "--apply_chat_template", "--output_path", str(folder / "results"), "--log_samples", *generation,
-            "--metadata", "data=sample", "metrics=ngram", *metadata,
+            "run", "--model", "hf", "--model_args", f"pretrained={model},dtype={dtype}", "--tasks", TASKS,
+            "--limit", "6", "--apply_chat_template", "--output_path", str(folder / "results"), "--log_samples",
+            *generation, "--metadata", "data=sample", "metrics=ngram", *metadata,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
     return folder / "results"

@@ -110,7 +110,7 @@ def execute(args: argparse.Namespace) -> int:
     for one in selections:
         _write_matrix(args.output, one, scores, found, args)
     if "18" in args.figure:
-        _write_ranks(args.output / "ranks.csv", scores, args.seed)
+        _write_ranks(args.output, scores, args)
         print(f"ranks of models by column: {args.output / 'ranks.csv'}")
     _summary(kept, args)
     if args.clusters:
@@ -266,19 +266,26 @@ def _shown(one: Correlation | None, kind: str) -> Any:
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-def _write_ranks(path: Path, scores: Scores, seed: int) -> None:
+def _write_ranks(folder: Path, scores: Scores, args: argparse.Namespace) -> None:
     import numpy as np
 
     from lm_eval_healthcare.analysis.ranks import rank_models
 
-    ranks = rank_models(scores, rng=np.random.default_rng(seed))
+    ranks = rank_models(scores, rng=np.random.default_rng(args.seed))
     rows: list[list[Any]] = [["column", "model", "rank", "low", "high", "of", "flags"]]
     for place, name in enumerate(ranks.names):
         for number, model in enumerate(ranks.models):
             cells = (part[number, place] for part in (ranks.ranks, ranks.low, ranks.high))
             shown = ["" if math.isnan(cell) else float(cell) for cell in cells]
             rows.append([name, model, *shown, ranks.of[place], " ".join(ranks.flags[place])])
-    _write_csv(path, rows)
+    _write_csv(folder / "ranks.csv", rows)
+    if not args.no_figures:
+        from lm_eval_healthcare.report.heatmap import ENDINGS, save
+        from lm_eval_healthcare.report.rank_figure import rank_figure
+
+        figure = rank_figure(ranks, "Ranks of models by metric")
+        for ending in ENDINGS:
+            save(figure, folder / f"figure_18_ranks{ending}")
 
 
 def _summary(found: Sequence[Correlation], args: argparse.Namespace) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".svg", ".png")
 _LOW, _MIDDLE, _HIGH = "#0072B2", "#F7F7F7", "#D55E00"
-_INK, _EMPTY = "#333333", "#E8E8E8"
+INK, EMPTY = "#333333", "#E8E8E8"
 
 
 def heatmap(
@@ -62,7 +62,7 @@ def heatmap(
         spine.set_visible(False)
     axes.set_title(title, fontsize=10, loc="left")
     legend = textwrap.fill(_LEGEND, max(40, int(17 * figure.get_figwidth())))
-    figure.supxlabel(legend, fontsize=6.5, color=_INK, x=0.01, ha="left")
+    figure.supxlabel(legend, fontsize=6.5, color=INK, x=0.01, ha="left")
     return figure
 
 
@@ -76,9 +76,7 @@ def _cell(axes: Any, x: int, y: int, one: Correlation | None, colour_of: Any, si
     from matplotlib.patches import Rectangle
 
     defined = one is not None and not math.isnan(one.r)
-    face = (
-        colour_of((one.r + 1) / 2) if one is not None and defined else ("white" if itself and one is None else _EMPTY)
-    )
+    face = colour_of((one.r + 1) / 2) if one is not None and defined else ("white" if itself and one is None else EMPTY)
     hatch = None if defined or (itself and one is None) else "////"
     axes.add_patch(
         Rectangle(
@@ -91,7 +89,7 @@ def _cell(axes: Any, x: int, y: int, one: Correlation | None, colour_of: Any, si
     dark = abs(one.r) > 0.75
     text = _shown(one.r)
     axes.text(
-        x, y, f"{text}\n{one.n}", ha="center", va="center", fontsize=size - 1.5, color="white" if dark else _INK,
+        x, y, f"{text}\n{one.n}", ha="center", va="center", fontsize=size - 1.5, color="white" if dark else INK,
         fontweight="bold" if sure else "normal", linespacing=0.95,
     )  # fmt: skip
 

@@ -48,6 +48,22 @@ def test_colours_do_not_depend_on_the_other_cells() -> None:
     assert colour(0.1) == colour(-0.9)
 
 
+def test_ranks_have_a_text_for_each_model_that_has_one() -> None:
+    import numpy as np
+
+    from lm_eval_healthcare.analysis.ranks import Ranks
+    from lm_eval_healthcare.report.rank_figure import rank_figure
+
+    nan = math.nan
+    ranks = Ranks(
+        ("a", "b"), ("x", "y"), np.array([[1.0, 1.5], [nan, 1.5]]), np.array([[1.0, nan], [nan, nan]]),
+        np.array([[2.0, nan], [nan, nan]]), (1, 2), ((), ()),
+    )  # fmt: skip
+    (axes,) = rank_figure(ranks, "title").axes
+    assert sorted(text.get_text() for text in axes.texts) == ["1\n1 to 2", "1.5", "1.5"]
+    assert [patch.get_hatch() for patch in axes.patches].count("////") == 1
+
+
 def test_files_are_the_same_every_time(tmp_path: Path) -> None:
     from lm_eval_healthcare.report.heatmap import heatmap, save
 
