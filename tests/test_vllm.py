@@ -169,7 +169,7 @@ LETTERS_AND_TEXTS = "{{[op1, op2, op3, op4] if cop > 2 else ['A', 'B', 'C', 'D']
     ("content", "shots", "requests"),
     [
         pytest.param({"include": "careqa/careqa_en.yaml"}, 0, 6, id="letters"),
-        pytest.param({"include": "mmlu/mmlu_anatomy.yaml"}, 5, 6, id="few-shot"),
+        pytest.param({"include": "mmlu/mmlu_anatomy.yaml"}, 5, 6, id="few-shot", marks=pytest.mark.long),
         pytest.param(
             {"include": "careqa/careqa_en.yaml", "doc_to_choice": "{{[op1, op2, op3, op4]}}"}, 0, 24, id="texts"
         ),
@@ -181,7 +181,7 @@ LETTERS_AND_TEXTS = "{{[op1, op2, op3, op4] if cop > 2 else ['A', 'B', 'C', 'D']
                 "include": "careqa/careqa_en.yaml",
                 "metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}, {"metric": "acc_mutual_info"}],
             },
-            0, 7, id="mutual information",
+            0, 7, id="mutual information", marks=pytest.mark.long,
         ),
     ],
 )  # fmt: skip
@@ -215,6 +215,7 @@ def test_the_harness_own_task_gives_the_same_numbers(engine: Any, requests_seen:
             same(a[key], b[key])
 
 
+@pytest.mark.long
 def test_a_chat_template_takes_two_requests_a_question(
     engine: Any, requests_seen: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def texts() -> list[tuple[str, str]]:
     return after + [("", answer.strip()) for answer in answers] + [("", shared * 5), (shared * 5, shared * 3)]
 
 
+@pytest.mark.long
 def test_values_do_not_depend_on_order(engine: Any) -> None:  # case b41
     """The prefix cache is on and warm after the first call; every value is the same in both orders, and alone."""
     questions = texts()

@@ -137,6 +137,7 @@ def test_every_way_is_one_forward_pass_a_branch(llm: Any, jobs: list[Job], truth
     assert_close(engine_of(llm, way).score(jobs), truth)
 
 
+@pytest.mark.long
 def test_order_and_a_warm_cache_change_nothing(llm: Any, jobs: list[Job], truth: list[np.ndarray]) -> None:  # case b41
     assert llm.llm_engine.vllm_config.cache_config.enable_prefix_caching
     for way in ("forced", "cached", "plain"):
@@ -149,6 +150,7 @@ def test_order_and_a_warm_cache_change_nothing(llm: Any, jobs: list[Job], truth:
         assert_close([engine.score([job])[0] for job in short], wanted)
 
 
+@pytest.mark.long
 def test_samples_are_the_models_own(llm: Any, reference: tuple[Any, Any]) -> None:
     """log P of prefixes and of first tokens; the same in another order, and together with other questions."""
     model, tokenizer = reference
