@@ -36,7 +36,9 @@ def evaluate(model: Any, tasks: list[Any], **kwargs: Any) -> Any:
     return simple_evaluate(model=model, tasks=tasks, bootstrap_iters=100, **kwargs)
 
 
-@pytest.mark.parametrize("name", ["medmcqa", "pubmedqa", "mmlu_anatomy"])
+@pytest.mark.parametrize(
+    "name", ["mmlu_anatomy", *(pytest.param(name, marks=pytest.mark.long) for name in ("medmcqa", "pubmedqa"))]
+)
 def test_accuracy_is_the_harness_own(model: Any, name: str) -> None:
     """The same rows through the harness's own task give the same log-likelihoods and the same accuracy."""
     ours, theirs = both(name, "sample", answers="off")
@@ -48,6 +50,7 @@ def test_accuracy_is_the_harness_own(model: Any, name: str) -> None:
         assert a["prompt_hash"] == b["prompt_hash"]
 
 
+@pytest.mark.long
 def test_choices_of_one_token_take_one_pass_a_question(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transformers back end shares a context's pass among its choices; the pack's requests leave it so."""
     passes, call = [], model._model_call
@@ -113,6 +116,7 @@ def test_run_twice_gives_the_same_scores(model: Any) -> None:
     assert once() == once()
 
 
+@pytest.mark.long
 def test_two_ranks_give_what_one_gives(demo_model: Path, tmp_path: Path) -> None:
     """Data-parallel ranks over gloo on the CPU: an odd number of documents is split, scored and put together."""
     pytest.importorskip("accelerate")

@@ -47,7 +47,7 @@ def ours(name: str) -> Any:
     ]
 
 
-@pytest.mark.parametrize("name", HARNESS_YAML)
+@pytest.mark.parametrize("name", ["careqa_open_perplexity", pytest.param("medtext_perplexity", marks=pytest.mark.long)])
 def test_values_are_the_harness_own(model: Any, name: str) -> None:
     """This tokenizer adds no token in front, so the published definition and ours are the same number."""
     mine = ours(name)
@@ -87,6 +87,7 @@ def test_a_question_helps(model: Any) -> None:
     assert after < alone
 
 
+@pytest.mark.long
 def test_the_command(demo_model: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
     pytest.importorskip("torch")
     arguments = [

@@ -31,4 +31,6 @@ results = simple_evaluate(
 )  # fmt: skip
 if results is not None:
     Path(out, f"results_{lm.world_size}.json").write_text(json.dumps(results["results"]), encoding="utf-8")
-torch.distributed.destroy_process_group() if torch.distributed.is_initialized() else None
+if torch.distributed.is_initialized():
+    torch.distributed.barrier()  # a rank that leaves while another still works may take it along
+    torch.distributed.destroy_process_group()

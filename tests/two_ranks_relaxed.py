@@ -32,4 +32,6 @@ if results is not None:
     folder = Path(out, f"{engine}_{lm.world_size}")
     EvaluationTracker(output_path=str(folder)).save_results_aggregated(dict(results), None)
     (folder / "kept.json").write_text(json.dumps({"results": results["results"], "section": kept}), encoding="utf-8")
-torch.distributed.destroy_process_group() if torch.distributed.is_initialized() else None
+if torch.distributed.is_initialized():
+    torch.distributed.barrier()  # a rank that leaves while another still works may take it along
+    torch.distributed.destroy_process_group()

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from lm_eval_healthcare.report.html_data import short_names
 from lm_eval_healthcare.report.html_parts import natural
 from lm_eval_healthcare.results.cell import Table
@@ -80,6 +78,8 @@ def collect(
     Returns:
         What the report's script reads: `models`, `tasks`, `docs`, and `notes` for its readers.
     """
+    from tqdm import tqdm
+
     sources, notes, hidden = _sources(runs, table, private)
     tasks = sorted({task for _, task in sources}, key=natural)
     short = short_names(model for model, _ in sources)

@@ -168,6 +168,7 @@ def test_mistakes_are_told_in_one_message(tmp_path: Path, cli: Cli, arguments: l
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_options_from_the_environment(tmp_path: Path, cli: Cli) -> None:
     """The sample has five rows in each of the two official test sets."""
     environment = {"LM_EVAL_HEALTHCARE_SUBSET": "test1", "LM_EVAL_HEALTHCARE_DATA": "sample"}

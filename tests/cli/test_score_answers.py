@@ -46,6 +46,7 @@ def written(folder: Path) -> list[dict[str, Any]]:
     return [content for content in contents if content["config"].get("scored_from")]
 
 
+@pytest.mark.long
 def test_answers_that_have_moved_do_not_write_to_where_they_were(run_of_two: Path, out: Path, cli: Cli) -> None:
     before = len(list(run_of_two.rglob("*")))
     done = cli("score", str(out / "answers"))
@@ -92,6 +93,7 @@ def test_one_file_of_a_folder_is_one_task(out: Path, cli: Cli) -> None:
     assert [list(content["results"]) for content in written(out)] == [["careqa_open"]]
 
 
+@pytest.mark.long
 def test_scores_of_answers_are_known_as_earlier_ones(out: Path, cli: Cli) -> None:
     for _ in range(2):
         assert cli("score", str(answers_in(out))).returncode == 0

@@ -159,6 +159,7 @@ def test_a_failing_metric_is_told_once(tmp_path: Path) -> None:
     assert "Traceback" in done.communicate(timeout=120)[1]
 
 
+@pytest.mark.long
 def test_a_failing_metric_of_saved_answers_is_told_too(tmp_path: Path, cli: Cli) -> None:
     run = ["run", "--model", "dummy", "--tasks", "careqa_open", "--metadata", "data=sample", "metrics=bleu",
            "--output_path", str(tmp_path / "out")]  # fmt: skip

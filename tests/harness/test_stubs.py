@@ -147,6 +147,7 @@ def test_include_path_without_enable(environment: Environment, tmp_path: Path) -
     assert results_of(tmp_path)["results"]["careqa_es"]["acc_coverage,none"] == 1.0
 
 
+@pytest.mark.long
 def test_stubs_of_a_pack_that_is_gone_do_no_harm(environment: Environment) -> None:
     assert environment.call("lm-eval-healthcare", "enable").returncode == 0
     folder = environment.site / "lm_eval" / "tasks" / stubs.STUB_FOLDER

@@ -573,6 +573,7 @@ class TestConversion:
         assert {file.name: file.stat().st_mtime_ns for file in converted.iterdir()} == before
 
     @posix
+    @pytest.mark.long
     def test_a_conversion_that_is_killed_leaves_no_model(self, converted: Path, tmp_path: Path) -> None:
         target = tmp_path / "model"
         process = subprocess.Popen(
