@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lm_eval_healthcare.results.cell import CURRENT, EARLY_04, GROUP, LEAF, PRE_04
-from lm_eval_healthcare.results.dialects import read_record, record_of, stamp_of
+from lm_eval_healthcare.results.dialects import LOST_ERROR, read_record, record_of, stamp_of
 from result_files import legacy, results, write
 
 
@@ -27,10 +27,16 @@ def kinds_of(content: dict[str, Any]) -> dict[str, str]:
     return {entry["task"]: entry["kind"] for entry in record["tasks"]}
 
 
-@pytest.mark.parametrize("given", ["N/A", [], None, "NaN", math.nan, math.inf, -0.1, True, {}, "about 0.1"])
+@pytest.mark.parametrize("given", ["N/A", [], None, math.inf, -0.1, True, {}, "about 0.1"])
 def test_an_unknown_error_is_missing_and_never_zero(given: Any) -> None:
     (value,) = values_of({"acc,none": 0.5, "acc_stderr,none": given}).values()
     assert value[:2] == [0.5, None]
+
+
+@pytest.mark.parametrize("given", ["NaN", math.nan])
+def test_an_error_that_an_estimator_lost_is_told_from_one_that_was_never_there(given: Any) -> None:
+    (value,) = values_of({"acc,none": 0.5, "acc_stderr,none": given}).values()
+    assert value[:2] == [0.5, LOST_ERROR]
 
 
 def test_an_error_that_is_known_is_kept_also_as_text() -> None:
