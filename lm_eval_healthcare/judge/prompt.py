@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from lm_eval_healthcare.judge.strict_yaml import kind_of, known_keys, load_yaml,
 from lm_eval_healthcare.judge.template import Template, from_braces, from_format, without_block
 from lm_eval_healthcare.judge.trained_wording import DISTRIBUTION, trained
 from lm_eval_healthcare.judge.verdict_marker import MARKER, markers, visible
+
+logger = logging.getLogger(__name__)
 
 PACK, TRAINED, AUTO = "pack", "prometheus", "auto"
 
@@ -166,14 +169,23 @@ def wording(where: str, judge_model: str = "") -> Wording:
     Args:
         where: `pack`: the package's own. `prometheus`: the one on which Prometheus was trained, read from the installed
             `prometheus-eval`, which is not imported. A path: a template file. `auto`: `prometheus` if the judge's name
-            says that it is one, else `pack`.
+            says that it is one, and with a warning `pack` if that cannot be had; for all other judges `pack`.
         judge_model: The judge's name or path.
 
     Raises:
         JudgeError: If it cannot be had or is not as a template must be.
     """
+    if where == AUTO and _is_prometheus(judge_model):
+        try:
+            return _trained()
+        except JudgeError as error:
+            logger.warning(
+                "the judge is a Prometheus, but the words on which it was trained are not to be had, so it is asked in "
+                "this package's own, which the results say; its scores are not those of the published method (%s)",
+                error,
+            )
     if where == AUTO:
-        where = TRAINED if _is_prometheus(judge_model) else PACK
+        where = PACK
     if where == PACK:
         return _pack()
     if where == TRAINED:

@@ -313,6 +313,14 @@ class TestTrained:
         for name in ("", "org/gen-7b", "/home/prometheus/models/gen-7b"):
             assert wording("auto", name).name == "pack", name
 
+    @pytest.mark.skipif(importlib.util.find_spec("prometheus_eval") is not None, reason="prometheus-eval is here")
+    def test_without_the_package_a_prometheus_is_asked_in_our_words_and_that_is_told(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assert wording("auto", "/models/prometheus-7b-v2.0").name == "pack"
+        assert "not those of the published method" in caplog.text
+        assert "pip install --no-deps prometheus-eval" in caplog.text
+
     @pytest.mark.skipif(importlib.util.find_spec("prometheus_eval") is None, reason="prometheus-eval is not installed")
     def test_the_real_package(self) -> None:
         """Beside `str.format` on the module's own constants, run from its file alone."""
