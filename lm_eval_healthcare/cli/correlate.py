@@ -33,25 +33,16 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the paths, the statistics, and what is drawn."""
     from lm_eval_healthcare.analysis.selections import FIGURES
+    from lm_eval_healthcare.cli.results_options import add_table_options
 
     parser.allow_abbrev = False
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="where results lie, see below")
+    add_table_options(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="where to write")
     parser.add_argument("--method", choices=METHODS, default="spearman", help="coefficient (default: %(default)s)")
     parser.add_argument(
         "--min-models", type=_at_least(3), default=3, metavar="N",
         help="fewest models of a pair, at least 3 (default: 3; below 5 a pair is flagged)",
     )  # fmt: skip
-    parser.add_argument("--allow-partial", action="store_true", help="use runs over a part of the documents too")
-    parser.add_argument("--allow-legacy", action="store_true", help="use results of the harness before 0.4 too")
-    parser.add_argument("--allow-unusable", action="store_true", help="use values that the run marks as unusable too")
-    parser.add_argument(
-        "--min-coverage", type=float, default=0.95, metavar="SHARE",
-        help="least share of documents with a score (default: 0.95)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--where", action="append", default=[], metavar="KIND=PATTERN", help="only these (model=, task=, metric=)"
-    )
     parser.add_argument(
         "--filter", action="append", default=[], metavar="TASK=NAME", help="the filter of a task that has several"
     )
@@ -81,16 +72,17 @@ def execute(args: argparse.Namespace) -> int:
     """Read, correlate, write and draw.
 
     Returns:
-        0 also where pairs are undefined: that is a result, with its reason.
+        1 if a file is broken and `--strict` is given; 0 also where pairs are undefined: that is a result, with its
+        reason.
     """
     from lm_eval_healthcare.cli.correlate_output import write_json, write_matrix, write_ranks, write_scores
+    from lm_eval_healthcare.cli.results_options import exit_code, table_of
     from lm_eval_healthcare.errors import UserError
     from lm_eval_healthcare.results.outside_columns import join_csv
     from lm_eval_healthcare.results.score_matrix import WEIGHTED, score_matrix
 
-    table = _table(args)
-    chosen = [cell for cell in table.cells if _takes(args.where, cell)]
-    scores = score_matrix(chosen, _filters(args.filter), weighted="1" in args.figure or args.claims)
+    table = table_of(args)
+    scores = score_matrix(table.cells, _filters(args.filter), weighted="1" in args.figure or args.claims)
     if args.join is not None:
         scores = join_csv(scores, args.join)
     _tell(table, scores)
@@ -118,17 +110,7 @@ def execute(args: argparse.Namespace) -> int:
         write_clusters(scores, args)
     if args.claims:
         _claims(scores, args.seed)
-    return 0
-
-
-def _table(args: argparse.Namespace) -> Table:
-    from lm_eval_healthcare.results.cell import Rules, read_table
-
-    rules = Rules(
-        allow_partial=args.allow_partial, allow_legacy=args.allow_legacy, allow_unusable=args.allow_unusable,
-        min_coverage=args.min_coverage,
-    )  # fmt: skip
-    return read_table(args.paths, rules)
+    return exit_code(args, table)
 
 
 def _tell(table: Table, scores: Scores) -> None:
@@ -141,8 +123,6 @@ def _tell(table: Table, scores: Scores) -> None:
             reasons[kind] = reasons.get(kind, 0) + 1
         said = "; ".join(f"{n} {reason}" for reason, n in reasons.items())
         print(f"set aside: {said} (`lm-eval-healthcare results` lists them)", file=sys.stderr)
-    if table.skipped:
-        print(f"{len(table.skipped)} files skipped", file=sys.stderr)
     print(f"{len(scores.models)} models, {len(scores.columns)} columns", file=sys.stderr)
 
 
@@ -220,23 +200,6 @@ def _claims(scores: Scores, seed: int) -> None:
         between = "" if math.isnan(claim.low) else f", 95% interval {claim.low:.3f} to {claim.high:.3f}"
         about = "; ".join(filter(None, [f"{value}{between}", f"{claim.n} models" if claim.n else "", claim.why]))
         print(f"  {claim.verdict:<14} {claim.statement} ({about})")
-
-
-def _takes(where: Sequence[str], cell: Any) -> bool:
-    import fnmatch
-
-    kinds: dict[str, list[str]] = {}
-    for item in where:
-        kind, sign, pattern = item.partition("=")
-        if kind not in ("model", "task", "metric") or not sign or not pattern:
-            from lm_eval_healthcare.errors import UserError
-
-            raise UserError(f"--where {item}: expected model=PATTERN, task=PATTERN or metric=PATTERN")
-        kinds.setdefault(kind, []).append(pattern)
-    return all(
-        any(fnmatch.fnmatchcase(str(getattr(cell, kind)), pattern) for pattern in patterns)
-        for kind, patterns in kinds.items()
-    )
 
 
 def _filters(given: Sequence[str]) -> dict[str, str]:

@@ -33,10 +33,11 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the paths, which values count, and what is embedded."""
+    from lm_eval_healthcare.cli.results_options import add_table_options
     from lm_eval_healthcare.report.html_samples import MAX_SAMPLES, MAX_TEXT
 
     parser.allow_abbrev = False
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="where results lie, see below")
+    add_table_options(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the HTML file to write")
     parser.add_argument("--title", default="Results on healthcare benchmarks", help="the heading")
     parser.add_argument("--metric", metavar="NAME", help="the metric that the overview begins with")
@@ -58,14 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-correlations", action="store_true", help="compute no correlations and no ranks")
     parser.add_argument("--seed", type=_whole(0), default=0, metavar="N", help="of resampling (default: 0)")
-    parser.add_argument("--allow-partial", action="store_true", help="use runs over a part of the documents too")
-    parser.add_argument("--allow-legacy", action="store_true", help="use results of the harness before 0.4 too")
-    parser.add_argument("--allow-unusable", action="store_true", help="use values that the run marks as unusable too")
-    parser.add_argument(
-        "--min-coverage", type=_share, default=0.95, metavar="SHARE",
-        help="least share of documents with a score, 0 to 1 (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--groups", action="store_true", help="show values of groups beside those of their tasks")
     parser.add_argument(
         "--include_path", action="append", default=[], metavar="DIR", help="your own task folder; repeatable"
     )
@@ -83,22 +76,18 @@ def execute(args: argparse.Namespace) -> int:
         lm_eval_healthcare.errors.UserError: If a path does not exist, or the file cannot be written.
     """
     import lm_eval_healthcare
+    from lm_eval_healthcare.cli.results_options import rules_of, table_of
     from lm_eval_healthcare.report.html_data import Made, Report, read_breakdowns
     from lm_eval_healthcare.report.html_report import html_report
-    from lm_eval_healthcare.results.cell import Rules, read_table
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
-    rules = Rules(
-        allow_partial=args.allow_partial, allow_legacy=args.allow_legacy, allow_unusable=args.allow_unusable,
-        min_coverage=args.min_coverage, groups=args.groups,
-    )  # fmt: skip
-    table = read_table(args.paths, rules)
+    table = table_of(args)
     private = _private(args.include_path)
     faults: list[str] = []
     command = shlex.join(["lm-eval-healthcare", *sys.argv[1:]])
     made = Made(
         date=args.date or _now(), command=command, version=lm_eval_healthcare.__version__, title=args.title,
-        rules=rules, paths=tuple(str(path) for path in args.paths),
+        rules=rules_of(args), paths=tuple(str(path) for path in args.paths),
     )  # fmt: skip
     report = Report(table, made, breakdowns=read_breakdowns(table, private, faults), metric=args.metric)
     if args.metric and args.metric not in {name for c in table.cells for name in (c.metric, f"{c.metric},{c.filter}")}:
@@ -242,15 +231,3 @@ def _whole(least: int) -> Callable[[str], int]:
         return int(text)
 
     return whole
-
-
-def _share(text: str) -> float:
-    import argparse
-
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: expected a share from 0 to 1")
-    return value

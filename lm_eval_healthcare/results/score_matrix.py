@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from lm_eval_healthcare.analysis.averages import weighted_average
 from lm_eval_healthcare.analysis.scores import Column, Scores
 from lm_eval_healthcare.results.cell import GROUP, Cell
 from lm_eval_healthcare.results.results_file import ResultsError
@@ -82,20 +83,14 @@ def _filters(cells: Sequence[Cell], wanted: Mapping[str, str]) -> tuple[dict[str
 
 
 def with_weighted(scores: Scores) -> Scores:
-    """Put the accuracy over all multiple-choice questions in front, if there are any.
-
-    Its standard error is that of independent tasks: the root of the sum of (weight x standard error) squared.
-    """
+    """Put the accuracy over all multiple-choice questions in front, if there are any."""
     tasks = [place for place, column in enumerate(scores.columns) if column.metric == _ACCURACY]
     if not tasks:
         return scores
-    weights = np.nan_to_num(scores.n[:, tasks], nan=0.0)
-    total = weights.sum(axis=1)
-    usable = np.asarray(np.isfinite(scores.values[:, tasks]).all(axis=1) & (weights > 0).all(axis=1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(usable, (weights * scores.values[:, tasks]).sum(axis=1) / total, np.nan)
-        error = np.where(usable, np.sqrt(((weights * scores.stderr[:, tasks]) ** 2).sum(axis=1)) / total, np.nan)
-    without = [model for model, there in zip(scores.models, usable.tolist(), strict=True) if not there]
+    mean, error, total = weighted_average(
+        scores.values[:, tasks], np.where(scores.n[:, tasks] > 0, scores.n[:, tasks], np.nan), scores.stderr[:, tasks]
+    )
+    without = [model for model, there in zip(scores.models, np.isfinite(mean).tolist(), strict=True) if not there]
     notes = list(scores.notes)
     if without:
         names = ", ".join(scores.columns[place].task for place in tasks)
@@ -112,6 +107,6 @@ def with_weighted(scores: Scores) -> Scores:
         (column, *scores.columns),
         front(mean, scores.values),
         front(error, scores.stderr),
-        front(np.where(usable, total, np.nan), scores.n),
+        front(total, scores.n),
         tuple(notes),
     )
