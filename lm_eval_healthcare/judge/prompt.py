@@ -19,6 +19,7 @@ import hashlib
 import itertools
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,7 @@ class Prompt:
     defused: int = 0
 
 
-class Wording:
+class Wording(ABC):
     """A template for absolute and one for relative grading.
 
     Attributes:
@@ -80,6 +81,7 @@ class Wording:
     name: str
     digest: str
 
+    @abstractmethod
     def absolute(self, question: str, answer: str, references: Sequence[str], rubric: Rubric) -> Prompt:
         """Ask for a score of one answer.
 
@@ -93,15 +95,14 @@ class Wording:
             ValueError: If no reference has words.
             JudgeError: If the wording has no template for the rubric's scale.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def relative(self, question: str, answers: tuple[str, str], references: Sequence[str], rubric: Rubric) -> Prompt:
         """Ask which of two answers is better; `references` may be empty.
 
         Raises:
             JudgeError: If the wording has no template for it.
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ credentialed data it is told not to keep texts.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import os
 import queue
@@ -23,14 +22,13 @@ from typing import Any
 
 from lm_eval_healthcare.judge.reasons import Reason
 from lm_eval_healthcare.metrics.encoding.machine import cache_folder
+from lm_eval_healthcare.private_database import IN_MEMORY, TEMPORARY, open_database
 
 logger = logging.getLogger(__name__)
 
 OFF = "off"
 FILE_NAME = "verdicts.sqlite3"
 _VERSION = 1
-_BUSY_SECONDS = 30.0
-_OPEN_TRIES = 50
 _AT_ONCE = 400
 _WAITING = 256
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
@@ -104,7 +102,7 @@ class VerdictStore:
         self._used: set[str] = set()
         self._writer: threading.Thread | None = None
         try:
-            self._connection = _connect(path)
+            self._connection = open_database(path or TEMPORARY, _TABLES, _VERSION)
         except (sqlite3.Error, OSError) as error:
             self._go_on_in_memory(error)
 
@@ -218,8 +216,8 @@ class VerdictStore:
             self._write_together(texts)
         except sqlite3.Error as error:
             self._go_on_in_memory(error)  # the texts were paid for
-        except Exception:
-            logger.debug("a verdict of %d cannot be written", len(texts), exc_info=True)
+        except Exception:  # one of them holds what SQLite cannot store; which one is found out below
+            logger.debug("%d verdicts cannot be written together", len(texts), exc_info=True)
         else:
             return
         for text in texts:
@@ -262,7 +260,7 @@ class VerdictStore:
             where, error,
         )  # fmt: skip
         old, numbers = getattr(self, "_connection", None), self._numbers
-        self._connection, self._numbers, self.path = _connect(None, in_memory=True), {}, None
+        self._connection, self._numbers, self.path = open_database(IN_MEMORY, _TABLES, _VERSION), {}, None
         if old is not None:
             with contextlib.suppress(sqlite3.Error):
                 _copy(old, self._connection, sorted(self._used | set(numbers)))
@@ -299,38 +297,3 @@ def _stored(row: Sequence[Any]) -> Stored:
         text=None if text is None else zlib.decompress(bytes(text)).decode("utf-8", "surrogatepass"),
         prompt_tokens=prompt, completion_tokens=completion, written=written,
     )  # fmt: skip
-
-
-def _connect(path: Path | None, in_memory: bool = False) -> sqlite3.Connection:
-    if path is not None:
-        path.parent.parent.mkdir(parents=True, exist_ok=True)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    where = ":memory:" if in_memory else path or ""  # "": a temporary file of SQLite's own
-    connection = sqlite3.connect(where, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
-        for attempt in itertools.count(1):
-            try:
-                _prepare(connection, path)
-                return connection
-            except sqlite3.OperationalError as error:  # SQLite does not always wait where modes are changed
-                if "locked" not in str(error) or attempt == _OPEN_TRIES:
-                    raise
-                connection.rollback()
-                time.sleep(0.05)
-        raise AssertionError("unreachable")
-    except BaseException:
-        connection.close()
-        raise
-
-
-def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > _VERSION:
-        raise sqlite3.DatabaseError(f"it was written by a newer version of this package (format {version})")
-    if path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0].upper() != "WAL":
-        connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    if version < _VERSION:
-        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_VERSION};COMMIT;")

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import lm_eval_healthcare
+from lm_eval_healthcare.private_database import make_private
 
 logger = logging.getLogger(__name__)
 
@@ -158,10 +159,7 @@ def _writable(path: str) -> str:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    make_private(path)
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = NORMAL")

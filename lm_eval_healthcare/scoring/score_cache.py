@@ -8,19 +8,17 @@ on disk within half a second, so a process that is killed loses no more than tha
 from __future__ import annotations
 
 import atexit
-import contextlib
 import hashlib
-import itertools
 import logging
 import math
 import os
 import sqlite3
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lm_eval_healthcare.metrics.encoding.machine import cache_folder
+from lm_eval_healthcare.private_database import IN_MEMORY, open_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,11 +30,8 @@ OFF = "off"
 FILE_NAME = "scores.sqlite3"
 FLUSH_SECONDS = 0.5
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
-_BUSY_SECONDS = 30.0
-_OPEN_TRIES = 50
 _KEYS_PER_QUERY = 500
 _VERSION = 1
-_NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "afs", "fuse.sshfs", "9p", "ceph", "glusterfs")
 _TABLES = """
 CREATE TABLE IF NOT EXISTS signatures (id INTEGER PRIMARY KEY, signature TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS scores (
@@ -81,7 +76,7 @@ class ScoreCache:
         self._numbers: dict[str, int] = {}
         if path is not None:
             try:
-                self._connection = _connect(path)
+                self._connection = open_database(path, _TABLES, _VERSION)
             except (sqlite3.Error, OSError) as error:
                 self._give_up(error)
             else:
@@ -107,7 +102,7 @@ class ScoreCache:
     def in_memory(cls) -> ScoreCache:
         """Return a cache that lasts as long as the object."""
         cache = cls(None)
-        cache._connection = _connect(None)
+        cache._connection = open_database(IN_MEMORY, _TABLES, _VERSION)
         return cache
 
     def __enter__(self) -> ScoreCache:
@@ -220,61 +215,3 @@ class ScoreCache:
 def _writable(signature: str) -> str:
     """A signature may hold a file name that is not UTF-8."""
     return signature.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _connect(path: Path | None) -> sqlite3.Connection:
-    """Open a file, or memory, and make its tables; two processes may do so at the same moment."""
-    if path is not None:
-        _make_private(path)
-    connection = sqlite3.connect(
-        path or ":memory:", timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    try:
-        for attempt in itertools.count(1):
-            try:
-                _prepare(connection, path)
-                return connection
-            except sqlite3.OperationalError as error:  # SQLite does not always wait where modes are changed
-                if "locked" not in str(error) or attempt == _OPEN_TRIES:
-                    raise
-                connection.rollback()
-                time.sleep(0.05)
-        raise AssertionError("unreachable")
-    except BaseException:
-        connection.close()
-        raise
-
-
-def _make_private(path: Path) -> None:
-    """Make a file, and its folder, for the user alone: keys and scores tell something of the texts. SQLite follows.
-
-    What is there already stays as it is.
-    """
-    path.parent.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-
-
-def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > _VERSION:
-        raise sqlite3.DatabaseError(f"it was written by a newer version of this package (format {version})")
-    # The write-ahead log needs memory that all processes share, which there is not between machines.
-    mode = "TRUNCATE" if path is not None and _is_on_network(path) else "WAL"
-    if path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0].upper() != mode:
-        connection.execute(f"PRAGMA journal_mode = {mode}")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    if version < _VERSION:
-        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_VERSION};COMMIT;")
-
-
-def _is_on_network(path: Path) -> bool:
-    """Say whether a file lies on a network file system, as far as this can be known."""
-    try:
-        mounts = [line.split(" ")[1:3] for line in Path("/proc/mounts").read_text("utf-8").split("\n") if line]
-        folder = os.path.realpath(path.parent)
-        above = [(len(mount), kind) for mount, kind in mounts if os.path.commonpath([folder, mount]) == mount]
-    except (OSError, ValueError):
-        return False
-    return bool(above) and max(above)[1].startswith(_NETWORK)
