@@ -121,7 +121,7 @@ class VLLMBackend(Backend):
         self.check()
         from vllm import LLM
 
-        given = {"max_logprobs": TOP, **self.args, "revision": self._revision}
+        given = {"max_logprobs": TOP, **_for_platform(), **self.args, "revision": self._revision}
         problem = ""
         try:
             self._llm = LLM(model=self._where, **given)
@@ -342,6 +342,16 @@ def _engine_arguments() -> set[str]:
     known = {field.name for field in dataclasses.fields(EngineArgs)}
     named = inspect.signature(LLM.__init__).parameters.values()
     return known | {p.name for p in named if p.kind is p.KEYWORD_ONLY or p.kind is p.POSITIONAL_OR_KEYWORD}
+
+
+def _for_platform() -> dict[str, Any]:
+    """Return the engine arguments that the platform calls for.
+
+    A prompt that is read in pieces has its random generator set back after each, which generators on the CPU cannot.
+    """
+    from vllm.platforms import current_platform
+
+    return {"enable_chunked_prefill": False} if current_platform.is_cpu() else {}
 
 
 def _version() -> str:
