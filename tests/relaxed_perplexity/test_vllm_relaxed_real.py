@@ -187,6 +187,17 @@ def test_samples_are_the_models_own(llm: Any, reference: tuple[Any, Any]) -> Non
         assert table[0, -1] == pytest.approx(job.samples[prefix.sample].first[0, prefix.position], abs=1e-9)
 
 
+def test_more_prompts_than_a_step_takes(llm: Any) -> None:
+    """Seeded requests whose prompts are read in pieces would end the engine on the CPU; in groups nothing changes."""
+    step = llm.llm_engine.vllm_config.scheduler_config.max_num_batched_tokens
+    length = (WINDOW - 16) // 2
+    questions = [Question((100 + k, *range(200, 199 + length)), ((7,),), seed=k) for k in range(step // length + 2)]
+    settings = replace(SETTINGS, samples=2, length=2, stride=1)
+    together = engine_of(llm).sample(questions, settings)
+    alone = engine_of(llm).sample(questions[-1:], settings)
+    assert [sample.tokens for sample in together[-1]] == [sample.tokens for sample in alone[0]]
+
+
 def test_what_does_not_fit_is_refused(llm: Any) -> None:  # case b64
     engine = engine_of(llm)
     fits = Question((5,) * (WINDOW - 16 - 4 - 1), ((7, 8, 9, 10),))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lm_eval_healthcare.relaxed_perplexity.engines.base import Engine, Job, Question
+from lm_eval_healthcare.relaxed_perplexity.engines.vllm_pieces import groups
 from lm_eval_healthcare.relaxed_perplexity.engines.vllm_scoring import AUTO, Scorer
 from lm_eval_healthcare.relaxed_perplexity.engines.vllm_ways import Branch, Facts, Request, log_prob_of
 from lm_eval_healthcare.relaxed_perplexity.prefixes import Sample, Tokens
@@ -92,7 +93,7 @@ class VLLMEngine(Engine):
             (question.tokens, self._sampling(question, tokens, settings))
             for question, tokens in zip(questions, first, strict=True)
         ]
-        outputs = self._ask(requests)
+        outputs = [output for group in groups(self._llm, requests) for output in self._ask(group)]
         if self._most_first and any(each.logprobs is None for output in outputs for each in output.outputs):
             self._most_first = 0  # this vLLM tells nothing where it is asked about chosen tokens only
             return self.sample(questions, settings)
