@@ -97,6 +97,12 @@ def check_the_judge(backend: VLLMBackend, folder: Path) -> None:
     assert "512" in refused.detail
     assert good.text == mine[0].text
 
+    # More tokens of prompts than a step takes: read in pieces, seeded requests would end the engine on the CPU.
+    step = engine.vllm_config.scheduler_config.max_num_batched_tokens
+    many = [ask(n, f"{n} " + "a " * 400) for n in range(10, 10 + step // 400 + 2)]
+    assert sum(backend.count(one.prompt) for one in many) > step
+    assert all(reply.text is not None for reply in backend.replies(many, Sampling(max_tokens=1)))
+
     # Requests are taken as places become free; what is open when nobody wants more is given up.
     taken = itertools.count()
     endless = (Ask(next(taken), one.prompt, one.seed) for one in itertools.cycle(ASKS))
