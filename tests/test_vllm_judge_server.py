@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import socket
-import subprocess
-import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +17,7 @@ from lm_eval_healthcare.judge.backends.openai import OpenAIBackend
 from lm_eval_healthcare.judge.errors import JudgeError
 from lm_eval_healthcare.judge.prompt import Message, Prompt
 from lm_eval_healthcare.judge.settings import Sampling
+from vllm_server import vllm_server
 
 pytestmark = [pytest.mark.vllm, pytest.mark.long]
 
@@ -34,31 +30,8 @@ QUESTIONS = ("What is a fever?", "Name three fruits.", "Is aspirin a drug? Say y
 def url(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with the demo model at a free port."""
     pytest.importorskip("vllm")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = (tmp_path_factory.mktemp("server") / "log").open("w")
-    process = subprocess.Popen(
-        [
-            sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(demo_model), "--dtype", "float32",
-            "--served-model-name", "demo", "--max-model-len", str(CONTEXT), "--enforce-eager", "--host", "127.0.0.1",
-            "--port", str(port), "--gpu-memory-utilization", "0.3",
-        ],
-        stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
-    )  # fmt: skip
-    try:
-        for _ in range(300):
-            assert process.poll() is None, Path(log.name).read_text()[-3000:]
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2)
-                break
-            except OSError:
-                time.sleep(1)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(30)
-        log.close()
+    with vllm_server(demo_model, tmp_path_factory.mktemp("server") / "log", CONTEXT) as root:
+        yield f"{root}/v1"
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +13,7 @@ import numpy as np
 import pytest
 
 from support import child_environment, results_of, samples_of
+from vllm_server import vllm_server
 
 pytestmark = pytest.mark.vllm
 
@@ -68,33 +65,8 @@ def test_the_same_numbers_again(demo_model: Path, tmp_path: Path) -> None:
 def server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with the demo model at a free port; nothing else can be reached."""
     pytest.importorskip("vllm")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = (tmp_path_factory.mktemp("server") / "log").open("w")
-    process = subprocess.Popen(
-        [
-            sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(demo_model),
-            "--dtype", "float32",
-            "--served-model-name", "demo", "--max-model-len", "512", "--enforce-eager", "--host", "127.0.0.1",
-            "--port", str(port), "--gpu-memory-utilization", "0.3",
-        ],
-        stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(300):
-            assert process.poll() is None, Path(log.name).read_text()[-3000:]
-            try:
-                urllib.request.urlopen(f"{url}/health", timeout=2)
-                break
-            except OSError:
-                time.sleep(1)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(30)
-        log.close()
+    with vllm_server(demo_model, tmp_path_factory.mktemp("server") / "log") as root:
+        yield root
 
 
 @pytest.mark.long

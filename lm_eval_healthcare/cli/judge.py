@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.cli.judge_options import add_judge_options, existing, judge_options, known_tasks, rubrics
+from lm_eval_healthcare.cli.given_paths import refuse_no_path, take_paths
+from lm_eval_healthcare.cli.judge_options import add_judge_options, judge_options, known_tasks, rubrics
 
 if TYPE_CHECKING:
     import argparse
@@ -46,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where results go: OUT/<model>/results_*.json (default: beside the run's)",
     )  # fmt: skip
     parser.add_argument(
-        "--where", action="append", default=[], metavar="KIND=PATTERN",
-        help="judge only models (model=PATTERN) or tasks (task=PATTERN) of these names; repeatable",
+        "--where", nargs="+", action="extend", default=[], metavar="KIND=PATTERN",
+        help="judge only models (model=PATTERN) or tasks (task=PATTERN) of these names; several of a kind: any of them",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="say what would be asked, and end")
     parser.add_argument(
@@ -82,7 +83,9 @@ def execute(args: argparse.Namespace) -> int:
     level = logging.INFO if args.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s: %(message)s", stream=sys.stderr)
     options = judge_options(args)
-    found = find(existing(args.paths))
+    take_paths(args, "where")
+    refuse_no_path(args, "judge")
+    found = find(args.paths)
     planned = plan(found.runs, patterns(args.where), *known_tasks(args.include_path), rubrics(options))
     for text in [*found.faults, *planned.faults]:
         logger.warning(text)

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.cli.judge_options import add_judge_options, existing, judge_options, known_tasks, rubrics
+from lm_eval_healthcare.cli.given_paths import refuse_no_path
+from lm_eval_healthcare.cli.judge_options import add_judge_options, judge_options, known_tasks, rubrics
 from lm_eval_healthcare.cli.tables import add_format, print_json, table
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name == "order":
             one.add_argument("first", type=Path, metavar="RUN_1", help="a folder or results file of one model's run")
             one.add_argument("second", type=Path, metavar="RUN_2", help="the same of the other")
-            one.add_argument("--where", action="append", default=[], metavar="task=PATTERN", help="only these tasks")
+            one.add_argument(
+                "--where", nargs="+", action="extend", default=[], metavar="task=PATTERN", help="only these tasks"
+            )
             one.add_argument("--include_path", action="append", default=[], metavar="DIR", help="your own task folder")
             add_judge_options(one)
         else:
@@ -84,7 +87,8 @@ def execute(args: argparse.Namespace) -> int:
 def _judged(args: argparse.Namespace) -> dict[str, list[JudgedAnswer]]:
     from lm_eval_healthcare.judge.judged_samples import read_judged, refuse_none
 
-    judged = read_judged(existing(args.paths))
+    refuse_no_path(args, f"judge-check {args.check}")
+    judged = read_judged(args.paths)
     refuse_none(judged, args.paths)
     return judged
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
     from lm_eval_healthcare.judge.options import JudgeOptions
@@ -71,16 +70,3 @@ def rubrics(options: JudgeOptions) -> Callable[[str, str], Rubric]:
     from lm_eval_healthcare.judge.rubric import rubric_for
 
     return cache(lambda task, language: rubric_for(task, options.rubric, language))
-
-
-def existing(paths: list[Path]) -> list[Path]:
-    """Refuse a command without paths.
-
-    Raises:
-        lm_eval_healthcare.errors.UserError: If there is none.
-    """
-    from lm_eval_healthcare.errors import UserError
-
-    if not paths:
-        raise UserError("no PATH was given; give a folder of results, such as: lm-eval-healthcare judge results ...")
-    return paths

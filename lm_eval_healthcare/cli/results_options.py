@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lm_eval_healthcare.cli.given_paths import refuse_no_path, take_paths
 from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _WHERE = ("model", "task", "metric", "filter")
 def add_table_options(parser: argparse.ArgumentParser) -> None:
     """Add the paths, and the options by which values are chosen."""
     parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH",
+        "paths", nargs="*", type=Path, metavar="PATH",
         help="a folder that holds results of the harness at any depth, or such a file",
     )  # fmt: skip
     parser.add_argument(
@@ -72,6 +73,8 @@ def table_of(args: argparse.Namespace) -> Table:
     """
     from lm_eval_healthcare.results.cell import read_table
 
+    take_paths(args, "where")
+    refuse_no_path(args, args.command)
     wanted = patterns(args.where)
     table = read_table(args.paths, rules_of(args), jobs=args.jobs, cache=args.cache)
     if wanted:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.cli.given_paths import refuse_no_path, take_paths
 from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
@@ -91,15 +92,10 @@ def sort_out(args: argparse.Namespace) -> None:
     Raises:
         UserError: If there is no path.
     """
-    for name in ("where", "metadata"):
-        given = getattr(args, name)
-        paths = [value for value in given if "=" not in value and not value.startswith("{") and Path(value).exists()]
-        setattr(args, name, [value for value in given if value not in paths])
-        args.paths += map(Path, paths)
+    take_paths(args, "where", "metadata")
     args.metrics, paths = _metrics_and_paths(args.metrics or [])
     args.paths += paths
-    if not args.paths:
-        raise UserError("no PATH was given; give a folder of results, such as: lm-eval-healthcare score results")
+    refuse_no_path(args, "score")
 
 
 def _metrics_and_paths(values: Sequence[str]) -> tuple[list[str], list[Path]]:

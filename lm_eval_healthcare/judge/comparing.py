@@ -10,7 +10,7 @@ from lm_eval_healthcare.judge.cases import NUMBERS, Case, Compared
 from lm_eval_healthcare.judge.errors import JudgeError
 from lm_eval_healthcare.judge.parse import Choice
 from lm_eval_healthcare.judge.reasons import Reason
-from lm_eval_healthcare.judge.relative import Judged as BothOrders
+from lm_eval_healthcare.judge.relative import InBothOrders
 from lm_eval_healthcare.judge.saved import SavedTask, TaskAnswers
 from lm_eval_healthcare.judge.session import Judged, Prepared, Session
 from lm_eval_healthcare.results.samples_file import SampleFile, document_hash
@@ -85,11 +85,11 @@ def _keys(answers: TaskAnswers) -> list[tuple[str, str]]:
     return keys
 
 
-def ask(session: Session, pairs: Pairs, prepared: Prepared, advance: Callable[[int], None]) -> list[BothOrders]:
+def ask(session: Session, pairs: Pairs, prepared: Prepared, advance: Callable[[int], None]) -> list[InBothOrders]:
     """Ask the judge, and put the two orders of each document together."""
     judged = session.judge(prepared, advance)
     return [
-        BothOrders(task, document, _choice(judged[2 * n]), _choice(judged[2 * n + 1]))
+        InBothOrders(task, document, _choice(judged[2 * n]), _choice(judged[2 * n + 1]))
         for n, (task, document) in enumerate(pairs.documents)
         if judged[2 * n].reason is not Reason.BLANK_ANSWERS
     ]

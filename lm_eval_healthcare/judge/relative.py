@@ -34,7 +34,7 @@ class Preference(str, Enum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class InBothOrders:
     """One document's verdicts.
 
     Attributes:
@@ -147,7 +147,7 @@ def win_rate(task: str, preferences: Iterable[Preference]) -> WinRate:
     )
 
 
-def compare(documents: Sequence[Judged]) -> Comparison:
+def compare(documents: Sequence[InBothOrders]) -> Comparison:
     """Compare two runs.
 
     Args:

@@ -135,3 +135,16 @@ def test_it_loads_nothing_heavy(folder: Path) -> None:
     command = [sys.executable, "-c", code, "results", str(folder), "--cache", "off", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, env=child_environment(), check=True, timeout=60)
     assert done.stderr.strip().split("\n")[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", ["results", "correlate", "report"])
+def test_a_path_behind_where_is_a_path(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """What argparse would give to the flag before it; and without any path the message says what to give."""
+    (tmp_path / "runs").mkdir()
+    output = [] if command == "results" else ["-o", str(tmp_path / "out.html")]
+    assert main([command, "--where", "task=careqa*", *output]) == 2
+    assert f"no PATH was given; give a folder of results, such as: lm-eval-healthcare {command} results" in (
+        capsys.readouterr().err
+    )
+    main([command, *output, "--where", "task=careqa*", str(tmp_path / "runs")])
+    assert "no PATH was given" not in capsys.readouterr().err

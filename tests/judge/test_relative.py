@@ -9,7 +9,7 @@ import pytest
 
 from lm_eval_healthcare.judge.parse import Choice
 from lm_eval_healthcare.judge.reasons import Reason
-from lm_eval_healthcare.judge.relative import NO_WINNER, Comparison, Judged, Preference, compare, preference
+from lm_eval_healthcare.judge.relative import NO_WINNER, Comparison, InBothOrders, Preference, compare, preference
 
 
 def choice(letter: str) -> Choice:
@@ -29,7 +29,11 @@ def test_preference(orders: str, said: Preference) -> None:
 
 def compared(**tasks: Iterable[str]) -> Comparison:
     return compare(
-        [Judged(task, i, choice(o[0]), choice(o[1])) for task, orders in tasks.items() for i, o in enumerate(orders)]
+        [
+            InBothOrders(task, i, choice(o[0]), choice(o[1]))
+            for task, orders in tasks.items()
+            for i, o in enumerate(orders)
+        ]
     )
 
 
@@ -91,4 +95,4 @@ def test_undefined() -> None:
 
 def test_a_document_counts_once() -> None:
     with pytest.raises(ValueError, match="document 3 of t is there more than once"):
-        compare([Judged("t", 3, choice("A"), choice("B")), Judged("t", "3", choice("A"), choice("B"))])
+        compare([InBothOrders("t", 3, choice("A"), choice("B")), InBothOrders("t", "3", choice("A"), choice("B"))])

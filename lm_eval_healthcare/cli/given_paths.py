@@ -1,0 +1,35 @@
+"""Paths that stand behind a flag which takes several values: argparse gives them to the flag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lm_eval_healthcare.errors import UserError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def take_paths(args: argparse.Namespace, *flags: str) -> None:
+    """Move what exists as a path, and is no `name=value`, from the values of flags to `args.paths`.
+
+    Args:
+        args: With `paths`, which becomes complete.
+        flags: The flags that take several values.
+    """
+    for flag in flags:
+        given = getattr(args, flag)
+        paths = [value for value in given if "=" not in value and not value.startswith("{") and Path(value).exists()]
+        setattr(args, flag, [value for value in given if value not in paths])
+        args.paths += map(Path, paths)
+
+
+def refuse_no_path(args: argparse.Namespace, command: str) -> None:
+    """Refuse a command without a path.
+
+    Raises:
+        UserError: If there is none.
+    """
+    if not args.paths:
+        raise UserError(f"no PATH was given; give a folder of results, such as: lm-eval-healthcare {command} results")
