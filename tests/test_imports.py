@@ -1,4 +1,4 @@
-"""The design's arrows: imports run downwards on five floors, and what is heavy is loaded only when it is used."""
+"""The design's arrows: imports run downwards on six floors, and what is heavy is loaded only when it is used."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from support import ROOT, child_environment
 
 PACKAGE = ROOT / "lm_eval_healthcare"
 FLOORS = {
-    "cli": 5,
-    "harness": 4,
+    "cli": 6,
+    "harness": 5,
+    "studies": 4,
     "scoring": 3, "judge": 3, "report": 3,
     "results": 2,
     "metrics": 1, "relaxed_perplexity": 1, "data": 1, "analysis": 1,
