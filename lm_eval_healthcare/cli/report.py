@@ -23,6 +23,7 @@ _MOST_COLUMNS = 40
 _EPILOG = """\
 PATH is a folder that holds results_*.json and samples_*.jsonl of the harness at any depth, or such a file. The page is
 one file that loads nothing; it can be opened from a disk, sent and printed. Texts of credentialed data are never in it.
+A consistency.json or resilience.json below PATH is shown with its pictures.
 
 examples:
   lm-eval-healthcare report results -o report.html
@@ -70,7 +71,7 @@ def execute(args: argparse.Namespace) -> int:
     """Read, compute, write.
 
     Returns:
-        1 if no value was chosen (the page then says why), else 0.
+        1 if no value was chosen (the page then says why) and there is no study either, else 0.
 
     Raises:
         lm_eval_healthcare.errors.UserError: If a path does not exist, or the file cannot be written.
@@ -79,6 +80,7 @@ def execute(args: argparse.Namespace) -> int:
     from lm_eval_healthcare.cli.results_options import rules_of, table_of
     from lm_eval_healthcare.report.html_data import Made, Report, read_breakdowns
     from lm_eval_healthcare.report.html_report import html_report
+    from lm_eval_healthcare.report.study_files import find_studies
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     table = table_of(args)
@@ -89,7 +91,11 @@ def execute(args: argparse.Namespace) -> int:
         date=args.date or _now(), command=command, version=lm_eval_healthcare.__version__, title=args.title,
         rules=rules_of(args), paths=tuple(str(path) for path in args.paths),
     )  # fmt: skip
-    report = Report(table, made, breakdowns=read_breakdowns(table, private, faults), metric=args.metric)
+    studies = find_studies(args.paths, faults)
+    table.skipped = [one for one in table.skipped if one.file not in {study.path for study in studies}]
+    report = Report(
+        table, made, breakdowns=read_breakdowns(table, private, faults), metric=args.metric, studies=studies
+    )  # fmt: skip
     if args.metric and args.metric not in {name for c in table.cells for name in (c.metric, f"{c.metric},{c.filter}")}:
         faults.append(f"--metric {args.metric}: no chosen value has this metric")
     if not args.no_samples:
@@ -99,8 +105,8 @@ def execute(args: argparse.Namespace) -> int:
         faults += notes
     report.warnings = faults
     _write(args.output, html_report(report))
-    _tell(args.output, report.samples, table)
-    return 0 if table.cells else 1
+    _tell(args.output, report.samples, table, len(studies))
+    return 0 if table.cells or studies else 1
 
 
 def _private(include_path: Sequence[str]) -> Callable[[str, Mapping[str, Any]], bool]:
@@ -211,11 +217,12 @@ def _write(path: Path, page: str) -> None:
         raise UserError(f"-o {path}: cannot be written ({error}); give a file in a folder that is yours") from error
 
 
-def _tell(path: Path, samples: Mapping[str, Any] | None, table: Table) -> None:
+def _tell(path: Path, samples: Mapping[str, Any] | None, table: Table, studies: int) -> None:
     models = len({cell.model for cell in table.cells})
     print(
         f"written: {path} ({path.stat().st_size / 1e6:.1f} MB; {models} models, {len(table.cells)} values, "
         f"{len(table.set_aside)} set aside, {len(table.skipped)} files skipped"
+        + (f", {studies} {'study' if studies == 1 else 'studies'}" if studies else "")
         + (f", {len(samples['docs'])} documents with answers)" if samples is not None else ")")
     )
     if not table.cells:

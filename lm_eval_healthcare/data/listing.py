@@ -20,12 +20,13 @@ _KINDS: dict[str, tuple[str, list[str] | None]] = {
     "ClassificationTask": ("multiple choice", []),
     "GenerativeChoiceTask": ("multiple choice in free text", ["acc", "acc_parsed", "unparsed"]),
     "OpenEndedTask": ("open-ended", None),
+    "RepeatedAnswersTask": ("open-ended, several answers a question", None),
     "PerplexityTask": ("perplexity of the reference", _PERPLEXITIES),
     "ConditionalPerplexityTask": ("perplexity of the reference after the prompt", _PERPLEXITIES),
     "RelaxedPerplexityTask": ("Relaxed Perplexity", ["relaxed_perplexity", "relaxed_cross_entropy_mean"]),
 }
 _HUB_FILES = "hf://datasets/"
-_VARIANTS = ("_gen", "_conditional_perplexity", "_relaxed_perplexity", "_perplexity")
+_VARIANTS = ("_gen", "_consistency", "_conditional_perplexity", "_relaxed_perplexity", "_perplexity")
 
 
 def describe_pack(root: Path, data: str | None = None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

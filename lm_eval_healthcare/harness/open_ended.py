@@ -201,13 +201,13 @@ class OpenEndedTask(GeneratedTextTask):
     def _know_corpus(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]) -> None:
         if not self._metrics.need_corpus:
             return
-        own = [first_text(result) for result in results], [_references(self.doc_to_target(doc)) for doc in docs]
+        own = [first_text(result) for result in results], [references_of(self.doc_to_target(doc)) for doc in docs]
         ranks = gather(own, self.world_size)
         self._metrics.set_corpus(*([item for part in parts for item in part] for parts in zip(*ranks, strict=True)))
 
     def _score(self, docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]], count: bool) -> None:
         texts = [first_text(result) for result in results]
-        scored = self._metrics.score(texts, [_references(self.doc_to_target(doc)) for doc in docs])
+        scored = self._metrics.score(texts, [references_of(self.doc_to_target(doc)) for doc in docs])
         cut = [isinstance(text, CutAnswer) for text in texts]
         if count:
             self.reasons += scored.reasons
@@ -226,7 +226,7 @@ class OpenEndedTask(GeneratedTextTask):
             self.filter_name,
             [self._question(doc) for doc in docs],
             [first_text(result) for result in results],
-            [_references(self.doc_to_target(doc)) for doc in docs],
+            [references_of(self.doc_to_target(doc)) for doc in docs],
         )
         for doc, result, values in zip(docs, results, graded, strict=True):
             self._scores[answer_key(doc, result)] |= values
@@ -267,7 +267,8 @@ def first_text(result: Sequence[Any]) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _references(target: Any) -> str | list[str]:
+def references_of(target: Any) -> str | list[str]:
+    """Return what answers are compared with: a text, or several that are equally good."""
     if isinstance(target, list | tuple):
         return [str(text) for text in target if text is not None]
     return "" if target is None else str(target)

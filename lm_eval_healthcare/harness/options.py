@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _FOR_METRICS = "metric_options"
 _FOR_JUDGE = "judge_options"
 JUDGE_OFF = "off"
-_RELAXED = "RelaxedPerplexityTask"
+_RELAXED, _REPEATED = "RelaxedPerplexityTask", "RepeatedAnswersTask"
+REPEATED_NAMES = ("repeats", "repeats_seed", "repeats_cache")
+"""Options of the tasks that ask each question several times."""
 ENVIRONMENT_PREFIX = "LM_EVAL_HEALTHCARE_"
 PROMPTS = ("harness", "pack")
 REASONING = ("auto", "on", "off")
@@ -258,7 +260,7 @@ def all_option_names() -> tuple[str, ...]:
     """Return the names of all options: those that every task has, and those of single tasks."""
     tasks = (facts_from_config(entry.config) for entry in catalogue(tasks_path()) if entry.kind == "task")
     own = (name for facts in tasks for name in facts.options)
-    return tuple(dict.fromkeys([*option_names(), *own, *relaxed_options()]))
+    return tuple(dict.fromkeys([*option_names(), *own, *relaxed_options(), *REPEATED_NAMES]))
 
 
 def options_of_others(given: Iterable[str], tasks: Iterable[str]) -> list[str]:
@@ -266,6 +268,7 @@ def options_of_others(given: Iterable[str], tasks: Iterable[str]) -> list[str]:
     owners: dict[str, set[str]] = defaultdict(set)
     known: set[str] = set()
     relaxed: set[str] = set()
+    repeated: set[str] = set()
     for entry in catalogue(tasks_path()):
         if entry.kind == "task":
             known.add(entry.name)
@@ -273,7 +276,10 @@ def options_of_others(given: Iterable[str], tasks: Iterable[str]) -> list[str]:
                 owners[option].add(entry.name)
             if str(entry.config.get("class")).endswith(_RELAXED):
                 relaxed.add(entry.name)
+            if str(entry.config.get("class")).endswith(_REPEATED):
+                repeated.add(entry.name)
     owners.update({option: relaxed for option in relaxed_options()})
+    owners.update({option: repeated for option in REPEATED_NAMES})
     given, run = list(given), set(tasks)
     messages = [
         f"option '{name}' changes nothing here: it belongs to {', '.join(sorted(owners[name])[:3])}, which are not run"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tqdm import tqdm
 
-from lm_eval_healthcare.harness import choices, likelihood, relaxed_requests
+from lm_eval_healthcare.harness import choices, likelihood, relaxed_requests, repeated_requests
 from lm_eval_healthcare.harness.privacy import guarded
 from lm_eval_healthcare.harness.relaxed_codec import Codec
 from lm_eval_healthcare.relaxed_perplexity import Settings
@@ -63,7 +63,8 @@ class Amount:
 def kind_of(instance: Instance) -> str:
     """Return whether a request is for a generated text, for likelihoods, or for Relaxed Perplexity."""
     name = plain_type(instance)
-    return {"generate_until": GENERATION, relaxed_requests.REQUEST_TYPE: RELAXED}.get(name, LIKELIHOOD)
+    generated = dict.fromkeys(("generate_until", repeated_requests.REQUEST_TYPE), GENERATION)
+    return {**generated, relaxed_requests.REQUEST_TYPE: RELAXED}.get(name, LIKELIHOOD)
 
 
 def plain_type(instance: Instance) -> str:
@@ -98,6 +99,14 @@ def _generations(lm: CountingModel, instances: Sequence[Instance], seen: set[int
         times = max(1, instance.repeats or 1)
         fed = min(length, room)
         total.add(Amount(times, fed * times, fed * times, most * times, length, (length > room) * times))
+    return total
+
+
+def _repeated(lm: CountingModel, instances: Sequence[Instance], seen: set[int]) -> Amount:
+    """Count as `_generations`; vLLM computes a prompt once for all its answers."""
+    total = _generations(lm, instances, seen)
+    if "VLLM" in lm.stands_for:
+        total.computed = sum(_generations(lm, [one], seen).prompt // max(1, one.repeats or 1) for one in instances)
     return total
 
 
@@ -216,6 +225,7 @@ def relaxed_amount(question: Question, settings: Settings) -> Amount:
 
 _COUNTERS: dict[str, Callable[[Any, Sequence[Any], set[int]], Amount]] = {
     "generate_until": _generations,
+    repeated_requests.REQUEST_TYPE: _repeated,
     "loglikelihood": _likelihoods,
     choices.REQUEST_TYPE: _likelihoods,
     likelihood.REQUEST_TYPE: _answers,

@@ -40,7 +40,7 @@ _REMOTE_MODULES = frozenset(
     {"anthropic_llms", "api_models", "ibm_watsonx_ai", "litellm_llms", "openai_completions", "textsynth"}
 )
 _GUARDED = "credentialed_"
-_OURS = ("choice_loglikelihood", "answer_loglikelihood", "relaxed_perplexity")
+_OURS = ("choice_loglikelihood", "answer_loglikelihood", "relaxed_perplexity", "repeated_generation")
 _quiet: set[str] = set()
 
 

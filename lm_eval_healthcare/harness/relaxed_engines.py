@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import CacheHook, TemplateLM
+from lm_eval.api.model import TemplateLM
 
+from lm_eval_healthcare.harness.asking import TAKE_SEEDS, ask, instance, seeded, uncached
 from lm_eval_healthcare.harness.likelihood import computed, token_limit
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.relaxed_codec import Codec, is_a
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 AUTO, GENERIC, TRANSFORMERS, VLLM = "auto", "generic", "transformers", "vllm"
 ENGINES = (AUTO, GENERIC, TRANSFORMERS, VLLM)
-# Back ends that hand `seed` in the generation arguments on to what samples; without it they sample the same text again.
-_TAKE_SEEDS = {"TemplateAPI", "VLLM", "SGLangLM"}
 _SPARE = 8  # tokens that are asked for beyond a completion's length: text encoded again may have fewer
 _GPU_QUESTIONS = 8
 
@@ -157,7 +154,7 @@ def _vllm_engine(lm: Any) -> Engine:
 
 
 def _generator(lm: Any, codec: Codec) -> Callable[[Sequence[Question], Settings], list[list[Tokens]]]:
-    takes_seeds = any(is_a(lm, name) for name in _TAKE_SEEDS)
+    takes_seeds = any(is_a(lm, name) for name in TAKE_SEEDS)
 
     def generate(questions: Sequence[Question], settings: Settings) -> list[list[Tokens]]:
         if settings.end != "stop":
@@ -170,12 +167,12 @@ def _generator(lm: Any, codec: Codec) -> Callable[[Sequence[Question], Settings]
         texts: list[str] = []
         for part in parts:
             asked = [
-                _instance("generate_until", (codec.prompt_text(question.tokens), arguments(question, settings, number)))
+                instance("generate_until", (codec.prompt_text(question.tokens), arguments(question, settings, number)))
                 for question in part
                 for number in range(settings.samples)
             ]
-            with _uncached(lm), _seeded(part[0].seed):
-                texts += _call(lm.generate_until, asked)
+            with uncached(lm), seeded(part[0].seed):
+                texts += ask(lm.generate_until, asked)
         tokens = [tuple(codec.after(text or "")) for text in texts]
         return [tokens[start : start + settings.samples] for start in range(0, len(tokens), settings.samples)]
 
@@ -202,16 +199,16 @@ def _scorer(lm: Any, codec: Codec) -> Callable[[Sequence[tuple[Tokens, Tokens]]]
         order = sorted(range(len(pairs)), key=lambda place: -sum(map(len, pairs[place])))
         windows = [(place, (list(pairs[place][0]), list(pairs[place][1]))) for place in order]
         found = [float("nan")] * len(pairs)
-        with _uncached(lm), _unclamped(lm):
+        with uncached(lm), _unclamped(lm):
             for batch, values in computed(lm, windows):
                 for (place, _), value in zip(batch, values, strict=False):  # padding is left over
                     found[place] = float(value[0])
         return found
 
     def by_text(pairs: Sequence[tuple[Tokens, Tokens]]) -> list[float]:
-        asked = [_instance("loglikelihood", (codec.decode(before), codec.decode(text))) for before, text in pairs]
-        with _uncached(lm):
-            values = _call(lm.loglikelihood, asked) if asked else []
+        asked = [instance("loglikelihood", (codec.decode(before), codec.decode(text))) for before, text in pairs]
+        with uncached(lm):
+            values = ask(lm.loglikelihood, asked) if asked else []
         return [float(value[0]) for value in values]
 
     return by_tokens if codec.unit == "tokens" and isinstance(lm, TemplateLM) else by_text
@@ -241,36 +238,3 @@ def _unclamped(lm: Any) -> Iterator[None]:
         yield
     finally:
         del lm.parse_logprobs
-
-
-def _instance(request_type: Any, arguments: tuple[Any, ...]) -> Instance:
-    return Instance(request_type=request_type, doc={}, arguments=arguments, idx=0, metadata=(None, 0, 1))
-
-
-def _call(method: Callable[..., list[Any]], asked: list[Instance]) -> list[Any]:
-    """Ask without a progress bar of the model's own, where it has a switch for it."""
-    quiet = "disable_tqdm" in inspect.signature(method).parameters
-    return method(asked, disable_tqdm=True) if quiet else method(asked)
-
-
-@contextlib.contextmanager
-def _uncached(lm: Any) -> Iterator[None]:
-    """Keep samples and branches out of the harness's cache: whole documents are kept there instead."""
-    hook = lm.cache_hook
-    lm.cache_hook = CacheHook(None)
-    try:
-        yield
-    finally:
-        lm.cache_hook = hook
-
-
-@contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Make a model that samples with PyTorch sample the same texts again, and leave the caller's stream as it was."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield

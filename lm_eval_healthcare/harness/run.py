@@ -46,6 +46,7 @@ from lm_eval_healthcare.harness.options import (
 )
 from lm_eval_healthcare.harness.relaxed import RelaxedPerplexityTask
 from lm_eval_healthcare.harness.relaxed_engines import engine_arguments, refuse_engine
+from lm_eval_healthcare.harness.repeated_answers import RepeatedAnswersTask
 from lm_eval_healthcare.harness.task import HealthcareTask
 
 if TYPE_CHECKING:
@@ -156,6 +157,9 @@ def prepare(argv: Sequence[str]) -> Prepared:
         _check_selection(config, loaded)
         if config.samples:  # the harness numbers selected rows in their own order, and labels them in the given one
             args.samples = json.dumps({task: sorted(set(rows)) for task, rows in config.samples.items()})
+        for task in loaded.values():
+            if isinstance(task, RepeatedAnswersTask):
+                task.refuse_greedy(config.gen_kwargs)
         relaxed = [task for task in loaded.values() if isinstance(task, RelaxedPerplexityTask)]
         for task in relaxed:
             refuse_engine(task.relaxed.engine, config.model)

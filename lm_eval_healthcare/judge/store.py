@@ -48,6 +48,24 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
+class Kind:
+    """What a store holds, for its messages and the name of its file.
+
+    Attributes:
+        noun: One text, in the singular.
+        option: The option by which a user chooses the folder.
+        file_name: The file's name in a folder.
+    """
+
+    noun: str
+    option: str
+    file_name: str
+
+
+VERDICTS = Kind("verdict", "--verdict-cache", FILE_NAME)
+
+
+@dataclass(frozen=True)
 class Stored:
     """One text of a judge.
 
@@ -92,9 +110,9 @@ class VerdictStore:
         path: The file; None for a store that lasts as long as the object.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, kind: Kind = VERDICTS) -> None:
         """Open or make the file at `path`."""
-        self.path = path
+        self.path, self._kind = path, kind
         self._lock = threading.RLock()
         self._numbers: dict[str, int] = {}
         self._coming: queue.Queue[tuple[str, Stored, bool] | threading.Event | None] = queue.Queue(_WAITING)
@@ -107,20 +125,21 @@ class VerdictStore:
             self._go_on_in_memory(error)
 
     @classmethod
-    def open(cls, where: str | os.PathLike[str] | None = None) -> VerdictStore:
+    def open(cls, where: str | os.PathLike[str] | None = None, kind: Kind = VERDICTS) -> VerdictStore:
         """Open a store.
 
         Args:
             where: A folder; a file, whose name ends in `.db`, `.sqlite` or `.sqlite3`; `off` for a store that is gone
                 when it is closed; or None for the user's own in `$XDG_CACHE_HOME` or `~/.cache`.
+            kind: What it holds.
         """
         if where is None:
-            return cls(cache_folder() / FILE_NAME)
+            return cls(cache_folder() / kind.file_name, kind)
         if str(where) == OFF:
-            return cls(None)
+            return cls(None, kind)
         path = Path(os.path.expanduser(where))
         is_file = path.is_file() or (path.suffix.lower() in _SUFFIXES and not path.is_dir())
-        return cls(path if is_file else path / FILE_NAME)
+        return cls(path if is_file else path / kind.file_name, kind)
 
     def __enter__(self) -> VerdictStore:
         """Return the store itself."""
@@ -142,9 +161,9 @@ class VerdictStore:
             ValueError: If the store is closed.
         """
         if self._closed:
-            raise ValueError("the store of verdicts is closed")
+            raise ValueError(f"the store of {self._kind.noun}s is closed")
         if self._writer is None:
-            self._writer = threading.Thread(target=self._write_all, name="verdicts", daemon=True)
+            self._writer = threading.Thread(target=self._write_all, name=f"{self._kind.noun}s", daemon=True)
             self._writer.start()
         self._coming.put((judge, stored, keep_text))
 
@@ -193,7 +212,7 @@ class VerdictStore:
                 try:
                     yield _stored(row)
                 except (ValueError, zlib.error) as error:
-                    logger.warning("a verdict in %s is damaged (%s) and is asked again", self.path, error)
+                    logger.warning("a %s in %s is damaged (%s) and is asked again", self._kind.noun, self.path, error)
 
     def _write_all(self) -> None:
         """Write what comes until None comes."""
@@ -217,14 +236,15 @@ class VerdictStore:
         except sqlite3.Error as error:
             self._go_on_in_memory(error)  # the texts were paid for
         except Exception:  # one of them holds what SQLite cannot store; which one is found out below
-            logger.debug("%d verdicts cannot be written together", len(texts), exc_info=True)
+            logger.debug("%d %ss cannot be written together", len(texts), self._kind.noun, exc_info=True)
         else:
             return
         for text in texts:
             try:
                 self._write_together([text])
             except Exception as error:
-                logger.warning("a verdict cannot be kept (%s: %s); it is asked again", type(error).__name__, error)
+                noun, kind = self._kind.noun, type(error).__name__
+                logger.warning("a %s cannot be kept (%s: %s); it is asked again", noun, kind, error)
 
     def _write_together(self, texts: Sequence[tuple[str, Stored, bool]]) -> None:
         if not texts:
@@ -255,9 +275,9 @@ class VerdictStore:
         """Keep what is still to come, and what could not be written, for as long as this command runs."""
         where = "a temporary file" if self.path is None else str(self.path)
         logger.warning(
-            "verdicts cannot be kept in %s (%s); this command goes on, but if it is stopped, what comes from here on "
-            "is asked again. Free space, or choose another folder with --verdict-cache",
-            where, error,
+            "%ss cannot be kept in %s (%s); this command goes on, but if it is stopped, what comes from here on "
+            "is asked again. Free space, or choose another folder with %s",
+            self._kind.noun, where, error, self._kind.option,
         )  # fmt: skip
         old, numbers = getattr(self, "_connection", None), self._numbers
         self._connection, self._numbers, self.path = open_database(IN_MEMORY, _TABLES, _VERSION), {}, None

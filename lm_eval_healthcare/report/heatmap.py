@@ -103,18 +103,20 @@ def _shown(r: float) -> str:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure as `.svg` or `.png`, whole or not at all.
+    """Write a figure as `.svg`, `.png` or `.pdf`, whole or not at all.
 
     Raises:
         UserError: If it cannot be written.
     """
     from matplotlib import rc_context
 
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "lm_eval_healthcare"}  # texts that can be searched
+    # Texts that can be searched, and no dates or random names, so that equal figures give equal files.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "lm_eval_healthcare", "pdf.fonttype": 42}
+    dates: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     try:
         with whole_file(path) as part, rc_context(settings), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font lacks
-            figure.savefig(part, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+            figure.savefig(part, dpi=160, metadata=dates.get(path.suffix))
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error}); choose another folder") from error
 

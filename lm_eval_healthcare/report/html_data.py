@@ -18,6 +18,7 @@ from lm_eval_healthcare.results.results_file import SECTION, ResultsError, read_
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.analysis.scores import Correlation
+    from lm_eval_healthcare.report.study_files import StudyFile
 
 Z = 1.959963984540054
 """The 0.975 quantile of the normal distribution: value ± Z standard errors is the 95% interval."""
@@ -94,6 +95,7 @@ class Report:
         samples: What `html_samples.collect` returns; None for no sample browser.
         correlations: Drawn as heatmaps, one for each title and method.
         ranks: Ranks with intervals.
+        studies: Studies of self-consistency and resilience that lie below the paths.
         warnings: What is to be said first, besides the notes of the table.
         metric: The metric that the overview begins with; None for the one with most values.
     """
@@ -104,6 +106,7 @@ class Report:
     samples: dict[str, Any] | None = None
     correlations: Mapping[str, Sequence[Correlation]] = field(default_factory=dict)
     ranks: Sequence[RankInterval] = ()
+    studies: Sequence[StudyFile] = ()
     warnings: Sequence[str] = ()
     metric: str | None = None
 

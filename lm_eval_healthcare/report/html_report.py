@@ -8,7 +8,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from lm_eval_healthcare.report import html_coverage, html_heatmap, html_parts, html_tables
+from lm_eval_healthcare.report import html_coverage, html_heatmap, html_parts, html_studies, html_tables
 from lm_eval_healthcare.report.html_data import Report
 from lm_eval_healthcare.report.html_parts import Names, escape
 
@@ -18,6 +18,7 @@ _SECTIONS = {
     "benchmarks": "Benchmarks",
     "samples": "Answers",
     "correlations": "Correlations",
+    "studies": html_studies.TITLE,
     "made": "How it was made",
 }
 _DATA_ID = "samples-data"
@@ -39,14 +40,17 @@ def html_report(report: Report) -> str:
         "benchmarks": html_tables.benchmarks(report, names),
         "samples": _samples(report),
         "correlations": html_heatmap.heatmaps(report.correlations),
+        "studies": html_studies.studies(report.studies),
         "made": html_coverage.made(report),
     }
+    shown = {key: title for key, title in _SECTIONS.items() if key != "studies" or report.studies}
     style, script = asset("report.css") + html_heatmap.colours(), asset("report.js")
-    links = "".join(f'<li><a href="#{key}">{title}</a></li>' for key, title in _SECTIONS.items())
+    style += html_studies.style() if report.studies else ""
+    links = "".join(f'<li><a href="#{key}">{title}</a></li>' for key, title in shown.items())
     sections = "\n".join(
         f'<section id="{key}" aria-labelledby="h-{key}"><h2 id="h-{key}" tabindex="-1">{title}</h2>{bodies[key]}'
         "</section>"
-        for key, title in _SECTIONS.items()
+        for key, title in shown.items()
     )
     data = {**(report.samples or {}), "names": {m: names.plain(m) for m in (report.samples or {}).get("models", [])}}
     title = escape(report.made.title)

@@ -26,8 +26,7 @@ def groups(llm: Any, requests: Sequence[Request]) -> Iterator[Sequence[Request]]
     if most is None:
         yield requests
         return
-    cache = llm.llm_engine.vllm_config.cache_config
-    block = int(cache.block_size) if cache.enable_prefix_caching else 0
+    block = _shared_block(llm)
     costs = [_cost(request, block) for request in requests]
     if max(costs, default=0) > most:
         raise RuntimeError(
@@ -45,6 +44,12 @@ def groups(llm: Any, requests: Sequence[Request]) -> Iterator[Sequence[Request]]
         yield requests[begin:]
 
 
+def fits(llm: Any, request: Request) -> bool:
+    """Say whether a request is read in one piece with all its completions, or need not be."""
+    most = tokens_of_a_step(llm)
+    return most is None or _cost(request, _shared_block(llm)) <= most
+
+
 def tokens_of_a_step(llm: Any) -> int | None:
     """Return the most tokens of a step where prompts may be read in pieces on the CPU; None where that does no harm."""
     config = llm.llm_engine.vllm_config
@@ -52,6 +57,11 @@ def tokens_of_a_step(llm: Any) -> int | None:
         return None
     scheduler = config.scheduler_config
     return int(scheduler.max_num_batched_tokens) if scheduler.enable_chunked_prefill else None
+
+
+def _shared_block(llm: Any) -> int:
+    cache = llm.llm_engine.vllm_config.cache_config
+    return int(cache.block_size) if cache.enable_prefix_caching else 0
 
 
 def _cost(request: Request, block: int) -> int:

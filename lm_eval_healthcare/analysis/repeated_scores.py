@@ -1,0 +1,205 @@
+r"""How much scores of one question differ when a model is asked again.
+
+The scores of a metric are an array of shape (n prompts, K answers), NaN where there is no score. Of prompt i with the
+scores $x_{i1},\dots,x_{iK_i}$ and their mean $\bar x_i$,
+
+$$v_i = \frac1{K_i}\sum_j (x_{ij}-\bar x_i)^2, \qquad c_i = \frac{\sqrt{v_i}}{\bar x_i}$$
+
+are the population variance and the coefficient of variation. The latter says something only on a scale that begins at
+0, so it is undefined where a score is negative or the mean is nearly 0. Over several models, the variance of a prompt
+is the mean over those in which it is defined; then follow the mean over prompts, and the variance over prompts. To
+compare metrics, variances are divided by the square of the metric's range over all data. Source: D. Arias-Duart et al.,
+Automatic Evaluation of Healthcare LLMs Beyond Question-Answering (2025), arXiv 2502.06666, Appendix C. Everything that
+is undefined is NaN, and counted by reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+NO_SCORE, SINGLE_SCORE = "no_score", "single_score"
+NEGATIVE_VALUE, MEAN_NEAR_ZERO, SCALE_BELOW_ZERO = "negative_value", "mean_near_zero", "scale_below_zero"
+NO_RANGE = "no_range"
+"""Why a statistic is undefined."""
+EPSILON = 1e-6
+"""Up to this mean a coefficient of variation is undefined."""
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PromptScores:
+    """What the scores of one model say of each prompt; all arrays have shape (n prompts,).
+
+    Attributes:
+        means: Means of the scores that are there.
+        variances: Population variances; NaN with fewer than two scores.
+        cvs: Coefficients of variation, 0 or more.
+        counts: Scores that are there.
+        no_variance: Why a variance is undefined, empty where it is defined.
+        no_cv: The same of coefficients of variation.
+    """
+
+    means: Values
+    variances: Values
+    cvs: Values
+    counts: NDArray[np.int64]
+    no_variance: list[str]
+    no_cv: list[str]
+
+
+def prompt_scores(scores: ArrayLike, *, below_zero: bool = False, epsilon: float = EPSILON) -> PromptScores:
+    """Return the statistics of every prompt.
+
+    Args:
+        scores: Shape (n prompts, K answers); NaN where there is no score.
+        below_zero: Whether the metric's scale goes below zero, so that no coefficient of variation means anything,
+            whatever values there happen to be.
+        epsilon: Up to this mean a coefficient of variation is undefined.
+
+    Raises:
+        ValueError: If the array has another shape, or holds infinite values.
+    """
+    values = _matrix(scores)
+    there = ~np.isnan(values)
+    counts = there.sum(axis=1)
+    filled = np.where(there, values, 0.0)
+    means = _divided(filled.sum(axis=1), counts)
+    deviations = np.where(there, values - means[:, None], 0.0)
+    variances = _divided((deviations**2).sum(axis=1), counts)
+    low, high = _extremes(values)
+    variances[low == high] = 0.0  # of equal values, whatever rounding makes of their mean
+    variances[counts < 2] = np.nan
+    no_variance = [(NO_SCORE, SINGLE_SCORE, "")[min(count, 2)] for count in counts.tolist()]
+    no_cv = list(no_variance)
+    for row, why in enumerate(no_cv):
+        if not why:
+            no_cv[row] = (
+                SCALE_BELOW_ZERO if below_zero
+                else NEGATIVE_VALUE if low[row] < 0
+                else "" if means[row] > epsilon
+                else MEAN_NEAR_ZERO
+            )  # fmt: skip
+    defined = np.array([not why for why in no_cv], dtype=bool)
+    cvs = np.full(len(values), np.nan)
+    cvs[defined] = np.sqrt(variances[defined]) / means[defined]
+    return PromptScores(means, variances, cvs, counts, no_variance, no_cv)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What the prompts of one metric say together, over one model or several.
+
+    Attributes:
+        variances: Of each prompt the mean over the models in which it is defined, shape (n prompts,).
+        cvs: The same of the coefficients of variation.
+        mean_variance: Mean over the prompts that have one.
+        variance_of_variance: Population variance over these prompts.
+        mean_cv: Mean coefficient of variation over the prompts that have one.
+        n_no_variance: Cells (a model's prompt) without a variance.
+        n_undefined: Cells without a coefficient of variation.
+        undefined: Those by reason.
+    """
+
+    variances: Values
+    cvs: Values
+    mean_variance: float
+    variance_of_variance: float
+    mean_cv: float
+    n_no_variance: int
+    n_undefined: int
+    undefined: dict[str, int]
+
+
+def spread(models: Sequence[PromptScores]) -> Spread:
+    """Put the prompts of several models together.
+
+    Args:
+        models: The same prompts in the same order of each; one that a model lacks has no score there.
+
+    Raises:
+        ValueError: If there is no model, or they have different numbers of prompts.
+    """
+    if not models or len({len(one.means) for one in models}) > 1:
+        raise ValueError("expected one or more models with the same prompts in the same order")
+    variances = mean_of(np.array([one.variances for one in models]))
+    cvs = mean_of(np.array([one.cvs for one in models]))
+    reasons = Counter(why for one in models for why in one.no_cv if why)
+    known = variances[~np.isnan(variances)]
+    return Spread(
+        variances=variances,
+        cvs=cvs,
+        mean_variance=_mean(known),
+        variance_of_variance=population_variance(known),
+        mean_cv=_mean(cvs[~np.isnan(cvs)]),
+        n_no_variance=sum(bool(why) for one in models for why in one.no_variance),
+        n_undefined=reasons.total(),
+        undefined=dict(sorted(reasons.items())),
+    )
+
+
+def scaled(variances: ArrayLike, low: float, high: float) -> Values:
+    r"""Return variances on the scale on which the metric runs from 0 to 1: $v/(\max-\min)^2$.
+
+    Args:
+        variances: Any shape.
+        low: The metric's smallest value over all data: all models, prompts and answers.
+        high: The largest.
+
+    Returns:
+        The same shape; NaN everywhere if both are equal or not known.
+    """
+    width = high - low
+    return np.asarray(variances, dtype=np.float64) / (width**2 if width > 0 else np.nan)
+
+
+def value_range(arrays: Sequence[ArrayLike]) -> tuple[float, float]:
+    """Return the smallest and the largest score in arrays of any shape; NaN, NaN if there is none."""
+    values = np.concatenate([np.asarray(one, dtype=np.float64).ravel() for one in arrays] or [np.empty(0)])
+    values = values[~np.isnan(values)]
+    return (float(values.min()), float(values.max())) if values.size else (float("nan"), float("nan"))
+
+
+def mean_of(values: ArrayLike) -> Values:
+    """Return means over the first axis of what is no NaN; NaN where there is nothing else."""
+    array = np.asarray(values, dtype=np.float64)
+    there = ~np.isnan(array)
+    return _divided(np.where(there, array, 0.0).sum(axis=0), there.sum(axis=0))
+
+
+def population_variance(values: Values) -> float:
+    """Return the variance with n in the denominator; NaN of no value, exactly 0 of equal ones."""
+    if not values.size:
+        return float("nan")
+    return 0.0 if values.min() == values.max() else float(values.var())
+
+
+def _matrix(scores: ArrayLike) -> Values:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 2:
+        raise ValueError(f"scores have shape {values.shape}; expected (prompts, answers), NaN where there is no score")
+    if np.isinf(values).any():
+        raise ValueError("scores hold infinite values; put NaN where there is no score")
+    return values
+
+
+def _extremes(values: Values) -> tuple[Values, Values]:
+    """Return the smallest and largest score of each prompt; NaN where there is none."""
+    missing = np.isnan(values)
+    none = missing.all(axis=1)
+    low = np.where(missing, np.inf, values).min(axis=1, initial=np.inf)
+    high = np.where(missing, -np.inf, values).max(axis=1, initial=-np.inf)
+    return np.where(none, np.nan, low), np.where(none, np.nan, high)
+
+
+def _divided(sums: Values, counts: NDArray[np.int64]) -> Values:
+    return np.divide(sums, counts, out=np.full(np.shape(sums), np.nan), where=counts > 0)
+
+
+def _mean(values: Values) -> float:
+    return float(values.mean()) if values.size else float("nan")

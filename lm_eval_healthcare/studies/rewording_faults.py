@@ -1,0 +1,53 @@
+"""What can be wrong with a rewording of an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Fault(str, Enum):
+    """A reason to turn a rewording down."""
+
+    EMPTY = "empty"
+    UNCHANGED = "unchanged"
+    REPEATED = "repeated"
+    LANGUAGE = "language"
+    TOO_SHORT = "too_short"
+    TOO_LONG = "too_long"
+    NUMBER_LOST = "number_lost"
+    NUMBER_ADDED = "number_added"
+    UNIT_CHANGED = "unit_changed"
+    DRUG_LOST = "drug_lost"
+    DRUG_ADDED = "drug_added"
+    NEGATION_CHANGED = "negation_changed"
+    REFUSAL = "refusal"
+    ANSWERS_QUESTION = "answers_question"
+    CUT = "cut"
+    PREAMBLE = "preamble"
+
+
+MEANING = frozenset(
+    {
+        Fault.NUMBER_LOST,
+        Fault.NUMBER_ADDED,
+        Fault.UNIT_CHANGED,
+        Fault.DRUG_LOST,
+        Fault.DRUG_ADDED,
+        Fault.NEGATION_CHANGED,
+    }
+)
+"""The faults that say the rewording tells something else than the original."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a rewording.
+
+    Attributes:
+        fault: What kind of thing.
+        detail: What exactly, for a person: which number, which name.
+    """
+
+    fault: Fault
+    detail: str

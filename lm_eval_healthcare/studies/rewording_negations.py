@@ -1,0 +1,199 @@
+"""Whether a rewording denies what the original affirms, or the other way round.
+
+A sentence's words after "no", "not", "without", "deny" or "avoid" are denied, those before "is contraindicated" as
+well. A word that one text only denies and the other only affirms was turned; so was a text that lost all its
+negations, or got one where the original has none, over the same words.
+
+What this cannot see: opposites ("high" for "low", "worse" for "better"), a negation that is lost while all its words
+are replaced and others remain, which of two denied things "except" takes out, and irony. Forms that deny by an
+opposite ("stay in bed", "do not leave your bed") may be reported although they agree.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, field
+
+from lm_eval_healthcare.studies.rewording_faults import Fault, Finding
+from lm_eval_healthcare.studies.rewording_number_words import plain
+
+_TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[.;:!?,\n()]")
+_NO_NEGATION = re.compile(
+    r"\bnot only\b|\bno solo\b|\bno solamente\b|\b(?:no|not) (?:more|less|later|longer|fewer|earlier|sooner|greater|higher|lower) than\b"
+    r"|\bno (?:mas|menos|antes) de\b|\bwhether or not\b|\bno matter\b|\bno doubt\b|\bwithout (?:delay|doubt|fail)\b"
+    r"|\bsin (?:demora|duda|embargo)\b|\bif not\b|\bwhy not\b|\bnot just\b|\bnot necessarily\b|\bnot uncommon\w*"
+    r"|\b(?:not|never) (?:be )?(?:forget|forgotten|hesitate)\b|\bno obstante\b|\bno\. ?\d|\bnon?[- ]hodgkin\b"
+    r"|\b(?:cannot|can not|could not|can't|couldn't|not) be (?:excluded|ruled out)\b|\bif (?:\w+ ){0,2}(?:do|does|is|are) not\b"
+)
+_FORWARD = frozenset(
+    "no not never without neither nor none cannot cant wont dont doesnt didnt isnt arent wasnt werent shouldnt mustnt "
+    "couldnt wouldnt havent hasnt hadnt neednt denies denied deny denying avoid avoids avoiding lack lacks lacking "
+    "refrain absence contraindicates nobody nothing sin nunca jamas ni ningun ninguno ninguna nada tampoco niega "
+    "niegan evitar evite evita evitando carece ausencia".split()
+)
+_LISTS = frozenset("no without denies denied deny absence neither nor sin niega niegan ni".split())
+_BACKWARD = frozenset(
+    "avoided contraindicated absent excluded prohibited forbidden inadvisable evitarse evitado evitada contraindicado "
+    "contraindicada contraindicados contraindicadas ausente ausentes descartado descartada negative negativo negativa "
+    "unremarkable discouraged disadvised".split()
+)
+_WEAK = frozenset(
+    "rarely seldom hardly unable fail fails failed instead rather except unless stop stopped stopping discontinue "
+    "discontinued withhold withheld free unlikely against refuse refuses exclude excludes nil false untrue incorrect "
+    "minimal descartar excepto salvo incapaz rara raramente lieu exclusion incorrecto falso little few limit limited "
+    "restrict restricted omit omitted forgo skip missing before only cease worse ineffective inappropriate unsafe "
+    "suspender suspenda retirar cuidado caution prevent prevents preventing".split()
+)
+_WEAK_FORM = re.compile(r"(?:un(?!der|it|ti|cl|iq|io|iv|if)|non|in(?:eff|app|cap|suff|act|com)|ir(?:reg|rel)|a(?:febr|sympt|nuri|typ))[a-z]{3,}|[a-z]{3,}less")
+_STOP_AT = frozenset(
+    "in with if when until during who which that because due before after by unless than as while but however although "
+    "though except so then since from en con si cuando hasta durante que porque debido antes despues por pero sino "
+    "aunque salvo excepto como mientras for para at on where on or and y o".split()
+)
+_END_AT = frozenset("but however although though except unless pero sino aunque salvo excepto yet whereas instead rather".split())
+_EMPTY = frozenset(
+    "the a an of to be is are was were been being and or it its this that these those there here have has had do does "
+    "did done should must may might can could will would shall he she they them his her their you your we our i any "
+    "some all also only very more most much many such as at by for from in into on with than then so if when but not "
+    "no evidence sign signs symptom symptoms history clear need any patient patients person people case cases el la los las un una unos unas de "
+    "del al y o a en con por para que se su sus es son fue esta este esto hay ha han debe deben puede pueden lo le les "
+    "muy mas como si no ser haber estar paciente pacientes evidencia signos sintomas other recommended advised used use "
+    "using given give take taken taking seen present found shown show considered usually often generally one".split()
+)
+_NEAR = 4
+
+
+@dataclass
+class _Polarity:
+    """Stems by how a text says them, and its negations."""
+
+    denied: dict[str, str] = field(default_factory=dict)
+    affirmed: dict[str, str] = field(default_factory=dict)
+    open: set[str] = field(default_factory=set)
+    strong: list[str] = field(default_factory=list)
+    weak: int = 0
+
+
+def negation_findings(original: str, rewording: str) -> list[Finding]:
+    """Return what one text denies and the other affirms.
+
+    Args:
+        original: The text that was reworded.
+        rewording: What it became.
+
+    Returns:
+        At most one finding, with the first words that were turned.
+    """
+    first = _answer(original), _answer(rewording)
+    if set(first) == {"yes", "no"}:
+        return [Finding(Fault.NEGATION_CHANGED, f"the answer was '{first[0]}' and became '{first[1]}'")]
+    before, after = _polarity(original), _polarity(rewording)
+    turned = [
+        f"'{here[stem]}' was {was} and is {now}"
+        for here, there, was, now in (
+            (before.denied, after.affirmed, "denied", "affirmed"),
+            (before.affirmed, after.denied, "affirmed", "denied"),
+        )
+        for stem in here
+        if stem in there and not _also(before, stem, was) and not _also(after, stem, now)
+    ]
+    if not turned:
+        turned = _lost(before, after, "lost its") or _lost(after, before, "got a")
+    return [Finding(Fault.NEGATION_CHANGED, "; ".join(turned[:3]))] if turned else []
+
+
+def _also(found: _Polarity, stem: str, how: str) -> bool:
+    """Whether a text also says a stem the other way, or in a place where it may be either."""
+    other = found.affirmed if how == "denied" else found.denied
+    return stem in other or stem in found.open
+
+
+def _lost(having: _Polarity, other: _Polarity, what: str) -> list[str]:
+    """Say that only one of two texts denies anything, and that over words which both have."""
+    if not having.strong or other.strong or other.weak:
+        return []
+    shared = (having.denied.keys() | having.open) & (other.affirmed.keys() | other.open)
+    alone = what.startswith("lost") and not having.weak
+    if not shared and not alone:
+        return []
+    return [f"the rewording {what} '{having.strong[0]}'"]
+
+
+def _answer(text: str) -> str:
+    """The "yes" or "no" that a text begins with."""
+    match = re.match(r"\W{0,5}(yes|no|si|sí|true|false)\b\s*(?=[.,;:!\n—–-]|\Z)", text[:40], re.IGNORECASE)
+    if not match:
+        return ""
+    return "yes" if plain(match[1]) in ("yes", "si", "true") else "no"
+
+
+def _polarity(text: str) -> _Polarity:
+    """Every content word of a text with whether it is denied."""
+    found = _Polarity()
+    simple = _NO_NEGATION.sub(" ", plain(text).replace("’", "'"))
+    simple = re.sub(r"\b(?:negative|negativ[oa]s?) (?:for|para)\b", " without ", simple)
+    simple = re.sub(r"\b(?:ruled out|rules? out|free of|free from|libre de)\b", " without ", simple)
+    simple = simple.replace("can not", "cannot")
+    clause: list[str] = []
+    for token in [*_TOKEN.findall(simple), "."]:
+        if token in _END_AT or (len(token) == 1 and token in ".;:!?\n()"):
+            found.weak += token in _WEAK
+            _read(clause, found)
+            clause = []
+        else:
+            clause.append(token.replace("'", ""))
+    return found
+
+
+def _read(clause: list[str], found: _Polarity) -> None:
+    """Sort the words of a clause."""
+    backward = any(word in _BACKWARD for word in clause)
+    cue, near, listed = "", 0, False
+    cues = _FORWARD | _WEAK
+    has_cue = backward or any(
+        word in cues or (word.endswith("nt") and word[:-2] in _AUXILIARIES) or _WEAK_FORM.fullmatch(word)
+        for word in clause
+    )
+    or_list = any(word in ("or", "nor", "ni", "o") for word in clause)
+    for place, word in enumerate(clause):
+        if word in _FORWARD or (word.endswith("nt") and word[:-2] in _AUXILIARIES):
+            cue, near, listed = word, 0, word in _LISTS and or_list
+            if not (place == 0 and word == "no" and len(clause) > 1 and clause[1] == ","):
+                found.strong.append(word)
+            continue
+        if word in _BACKWARD:
+            found.strong.append(word)
+            cue = ""
+            continue
+        if word == "," or word in _STOP_AT:
+            if cue and not (listed and (word in (",", "or", "nor", "ni", "o"))):
+                near = _NEAR
+            continue
+        if near and word in ("is", "are", "was", "were", "es", "son", "it") and cue in ("no", "without", "sin"):
+            near = _NEAR  # "without treatment it is fatal" denies the treatment only
+        if word in _WEAK or _WEAK_FORM.fullmatch(word):
+            found.weak += 1
+        if word in _EMPTY or len(word) < 3:
+            continue
+        stem = _stem(word)
+        if cue and near < (_NEAR if not listed else 3 * _NEAR):
+            found.denied.setdefault(stem, word)
+            near += 1
+        elif has_cue:
+            found.open.add(stem)
+        else:
+            found.affirmed.setdefault(stem, word)
+
+
+_AUXILIARIES = frozenset("is are was were do does did should must could would have has had need wo ca might".split())
+
+
+@functools.lru_cache(maxsize=20_000)
+def _stem(word: str) -> str:
+    """The beginning of a word, so that "give" and "giving", "fracture" and "fractures" are one."""
+    for ending in ("ations", "ation", "ings", "ing", "ies", "ied", "ed", "es", "s", "e", "y"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            break
+    return word[:7].replace("ae", "e").replace("oe", "e")

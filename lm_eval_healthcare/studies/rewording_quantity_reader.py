@@ -1,0 +1,424 @@
+"""Reading the numbers and units of a clinical text."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from dataclasses import dataclass, replace
+
+from lm_eval_healthcare.studies.rewording_number_words import (
+    BEFORE_ROMAN,
+    EVERY,
+    LOOSE,
+    ORDINALS,
+    ROMAN,
+    TIMES,
+    UNITS,
+    plain,
+    spelled,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number that a text states.
+
+    Attributes:
+        number: As it is written.
+        value: In the smallest unit of its kind; times a second or a month for a frequency.
+        kind: Of what it is a measure, such as `mass` or `mass/volume`; `per` and `per_months` for frequencies, empty
+            without a unit.
+        shown: The words of the text.
+        unit: The unit as written; empty without one.
+        soft: Whether the text may do without it: "one" as a pronoun, "both", numbers in names.
+        inherited: Whether the unit is that of a number further on, as in "5 or 10 mg".
+        group: Soft numbers that can take each other's place.
+        name: Letters of the name that the number belongs to, such as `b` for B12.
+        bound: 1 after "more than", -1 after "less than", otherwise 0.
+    """
+
+    number: float
+    value: float
+    kind: str
+    shown: str
+    unit: str = ""
+    soft: bool = False
+    inherited: bool = False
+    group: str = ""
+    name: str = ""
+    bound: int = 0
+
+
+@dataclass(slots=True)
+class _Token:
+    text: str
+    word: str  # in small letters without accents
+    glued: bool  # no blank before it
+    number: bool
+
+
+_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_FRACTIONS = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅕": "1/5"}
+_CHARACTERS = str.maketrans(
+    {c: "-" for c in "−–—‐‑‒―﹣－"}
+    | {c: "" for c in "\u200b\u200c\u200d\u2060\ufeff\u00ad"}
+    | {c: "\u00a0" for c in "\u202f\u2009\u2007\u2008\u200a"}
+    | {"µ": "u", "μ": "u", "％": "%", "º": "°", "×": "x", "⁄": "/", "∕": "/"}
+    | {c: str(i) for i, c in enumerate("₀₁₂₃₄₅₆₇₈₉")}
+    | {c: f" {text} " for c, text in _FRACTIONS.items()}
+)
+_POWER = re.compile(f"[⁻]?[{_SUPERSCRIPTS}]+")
+_POWERS = str.maketrans({c: str(i) for i, c in enumerate(_SUPERSCRIPTS)} | {"⁻": "-"})
+_LIST_NUMBER = re.compile(
+    r"(?m)^[ \t]*[*#>-]{0,3}[ \t]*\(?\d{1,2}[.)](?=[ \t*])|(?<=[.:;!?] )\(?\d{1,2}[.)](?= +[^\W\d_])"
+    r"|\[\d{1,3}(?:[,-] ?\d{1,3}){0,9}\]|\b[Ss]tep \d{1,2}\b"
+)
+_TOKEN = re.compile(r"\d{1,3}(?:\u00a0\d{3})+(?!\d)|\d+(?:[.,:]\d+)*(?:\^-?\d+)?|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\s\w]|_")
+_REWRITES = tuple(
+    (re.compile(pattern, flags), new)
+    for pattern, flags, new in (
+        (r"\b(?:b\.i\.d\.?|BID|BD|b\.d\.|bid)(?!\w)", 0, " twice daily "),
+        (r"\b(?:t\.i\.d\.?|TID|tid|t\.d\.s\.?|TDS|tds)(?!\w)", 0, " three times daily "),
+        (r"\b(?:q\.i\.d\.?|QID|qid|q\.d\.s\.?|QDS|qds)(?!\w)", 0, " four times daily "),
+        (r"\b(?:q\.d\.|QD|qd|o\.d\.)(?!\w)", 0, " once daily "),
+        (r"\bq\.?\s?(\d{1,2})(?:-(\d{1,2}))?\s?(?:h|hr|hrs|hours)\b", re.I, r" every \1 - \2 hours "),
+        (r"\b(\d{1,2})[ -]hourly\b", re.I, r" every \1 hours "),
+        (r"\bmm\s+Hg\b", re.I, "mmhg"),
+        (r"\bcm\s?H2O\b", re.I, "cmwater"),
+        (r"\bper\s?cent\b|\bpor\s+ciento\b|\bpor\s+cien\b", re.I, "%"),
+        (r"\b(?:international|unidades) (?:units?|internacionales)\b", re.I, "units"),
+        (r"\bdegrees? (?=celsius|centigrade|fahrenheit)|\bgrados (?=celsius|cent)", re.I, ""),
+        (r"°\s?C\b", 0, " celsius "),
+        (r"°\s?F\b", 0, " fahrenheit "),
+        (r"°", 0, " degrees "),
+        (r"\bun[ao]s? (?=pocos|pocas|cuantos)", re.I, ""),
+    )
+)
+_RANGE = frozenset({"-", "to", "or", "and", "a", "y", "o", "/", ",", "x", "hasta", "through", "versus", "vs"})
+_PER = frozenset({"/", "per", "a", "an", "each", "every", "por", "al", "cada", "in", "the", "en", "la", "el"})
+_EVERY = frozenset({"every", "each", "cada"})
+_MORE = ({">", "≥", "over", "above", "exceeding", "minimo"}, {"more", "greater", "higher", "least", "mas", "mayor"})
+_LESS = ({"<", "≤", "under", "below", "maximo"}, {"less", "fewer", "lower", "most", "menos", "menor"})
+_FRACTION_OF = {(1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (2, 5), (3, 5), (4, 5), (1, 8), (3, 8), (1, 6), (1, 10)}
+_TIME_DENOMINATORS = {"d", "day", "days", "dia", "dias", "week", "weeks", "wk", "semana", "month", "mes", "year", "ano"}
+
+
+def quantities(text: str, spanish: bool = False) -> list[Quantity]:
+    """Return the quantities of a text in their order.
+
+    Args:
+        text: Any text.
+        spanish: Whether "1.000" is a thousand, as in Spanish, not one with three decimals.
+
+    Returns:
+        Each with its value in the smallest unit of its kind.
+    """
+    tokens = _tokens(text, spanish)
+    words = [token.word for token in tokens]
+    found: list[tuple[int, int, Quantity]] = []
+    place = 0
+    while place < len(tokens):
+        one = _at(tokens, words, place, spanish)
+        if one is None:
+            place += 1
+            continue
+        quantity, length = one
+        found.append((place, place + length, replace(quantity, bound=_bound(words, place))))
+        place += max(length, 1)
+    return _shared_units(found, words)
+
+
+def _tokens(text: str, spanish: bool) -> list[_Token]:
+    text = _POWER.sub(lambda match: "^" + match[0].translate(_POWERS), text).translate(_CHARACTERS)
+    text = _LIST_NUMBER.sub(" ", text)
+    for pattern, new in _REWRITES:
+        text = pattern.sub(new, text)
+    text = text.replace(" -  hours", " hours").replace("cmwater", "cmhwater")
+    grouped = r"(?<![\d.,])(\d{1,3}) (?=\d{3}(?!\d))" if spanish else r"(?<![\d.,])(\d{1,3}) (?=000(?!\d))"
+    text = re.sub(grouped, "\\1\u00a0", text)
+    tokens, end = [], -1
+    for match in _TOKEN.finditer(text):
+        raw = match[0]
+        tokens.append(_Token(raw, plain(raw), match.start() == end, raw[0].isdecimal()))
+        end = match.end()
+    return tokens
+
+
+def _at(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int] | None:
+    """The quantity that begins at a token, and how many tokens it takes."""
+    token = tokens[place]
+    if token.number:
+        return _digits(tokens, words, place, spanish)
+    word = token.word
+    if word in ("/", "per", "a", "por", "al", "en", "in") and place:
+        rate = _per_time(tokens, words, place) if _counted(words[place - 1]) or word in ("per", "al") else None
+        if rate is not None:
+            (kind, seconds), stop = rate
+            return _frequency(1.0, 1 / seconds, kind, _shown(tokens, place, stop), soft=True), stop - place
+    if word in _EVERY:
+        return _interval(tokens, words, place, spanish)
+    if word in EVERY:
+        kind, seconds = EVERY[word]
+        return _frequency(1.0, 1 / seconds, kind, token.text, soft=True), 1
+    if token.text in ROMAN and place and words[place - 1] in BEFORE_ROMAN:
+        return Quantity(ROMAN[token.text], ROMAN[token.text], "", token.text), 1
+    if word in TIMES:
+        return _with_unit(tokens, words, place, place + 1, float(TIMES[word]), times=True)
+    if word == "once" and not spanish:
+        return _with_unit(tokens, words, place, place + 1, 1.0, times=True, soft=True)
+    if word in ("a", "an", "un", "una") and place + 1 < len(words) and len(words[place + 1]) > 3:
+        unit = UNITS.get(words[place + 1])
+        if unit and unit[0] in ("time", "months") and not (place and _counted(words[place - 1])):
+            return replace(
+                _united(1.0, *unit, f"{token.text} {tokens[place + 1].text}", words[place + 1]), soft=True
+            ), 2
+    read = spelled(words, place)
+    if read is not None:
+        number, length = read
+        shown_one = length == 1 and number == 1
+        return _with_unit(tokens, words, place, place + length, number, soft=shown_one)
+    if word in ORDINALS and not (place + 1 < len(words) and words[place + 1] == ","):
+        return Quantity(ORDINALS[word], ORDINALS[word], "ordinal", token.text, soft=True, group="ordinal"), 1
+    if word in LOOSE:
+        return Quantity(LOOSE[word], LOOSE[word], "", token.text, soft=True), 1
+    return None
+
+
+def _counted(word: str) -> bool:
+    """Whether "a" after this word means "per"."""
+    return word in UNITS or word in (
+        "times",
+        "time",
+        "veces",
+        "vez",
+        "twice",
+        "once",
+        "thrice",
+        "-",
+        "tablets",
+        "doses",
+    )
+
+
+def _digits(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int]:
+    token = tokens[place]
+    number = _parsed(token.text, spanish)
+    end = place + 1
+    before = tokens[place - 1] if place else None
+    if before is not None and token.glued and (before.text[-1].isalpha() or before.text == "_"):
+        return _named(number, token, before.text), 1
+    if before is not None and token.glued and before.text == "-" and place > 1 and before.glued:
+        letters = tokens[place - 2]
+        if letters.text[-1].isalpha() and letters.word not in UNITS and spelled([letters.word], 0) is None:
+            return _named(number, token, letters.text), 1
+    if before is not None and token.glued and before.text == "-" and not before.glued and number is not None:
+        if place < 2 or not tokens[place - 2].number:
+            number = -number
+    if number is None:  # a date, a clock time, a ratio: the same only if written the same
+        return Quantity(_code(token.text), _code(token.text), "", token.text), 1
+    if end + 1 < len(tokens) and words[end] == "/" and tokens[end + 1].number:
+        below = _parsed(tokens[end + 1].text, spanish)
+        if below and (number, below) in _FRACTION_OF:
+            number, end = number / below, end + 2
+    elif end + 2 < len(tokens) and tokens[end].number and words[end + 1] == "/" and tokens[end + 2].number:
+        above, below = _parsed(tokens[end].text, spanish), _parsed(tokens[end + 2].text, spanish)
+        if above and below and (above, below) in _FRACTION_OF and number == int(number):
+            number, end = number + above / below, end + 3
+    if end + 1 < len(tokens) and words[end] == "x" and tokens[end + 1].text.startswith("10^"):
+        number, end = number * (_parsed(tokens[end + 1].text, spanish) or 1.0), end + 2
+    if end < len(tokens) and tokens[end].glued and words[end] in ("st", "nd", "rd", "th"):
+        return Quantity(number, number, "ordinal", token.text + words[end], soft=True, group="ordinal"), end + 1 - place
+    if end < len(tokens) and words[end] in ("thousand", "million", "billion", "mil", "millones"):
+        scale = spelled(["one", words[end]], 0)
+        number, end = number * (scale[0] if scale else 1.0), end + 1
+    return _with_unit(tokens, words, place, end, number)
+
+
+def _code(raw: str) -> float:
+    """A number of its own for what is equal only if written the same."""
+    return zlib.crc32(raw.replace(",", "").encode("utf-8", "replace")) + 0.5
+
+
+def _named(number: float | None, token: _Token, letters: str) -> Quantity:
+    """A number in a name such as CD4: its letters stand before it."""
+    value = number if number is not None else 0.0
+    name = plain(letters)
+    return Quantity(value, value, "name", f"{letters}{token.text}", soft=True, group=f"name {name}", name=name)
+
+
+def _parsed(raw: str, spanish: bool) -> float | None:
+    """The number that digits, points and commas stand for; None for dates, clock times and ratios."""
+    raw, _, power = raw.replace("\u00a0", "").partition("^")
+    if ":" in raw or len(raw) > 300:
+        return None
+    marks = [c for c in raw if c in ".,"]
+    head, *groups = re.split("[.,]", raw)
+    thousands = all(len(group) == 3 for group in groups) and 0 < len(head) <= 3 and head != "0"
+    if not marks:
+        text = raw
+    elif len(set(marks)) == 2 and len(marks) >= 2 and marks[-1] not in marks[:-1]:
+        text = "".join(c for c in raw[: raw.rindex(marks[-1])] if c not in ".,") + "." + groups[-1]
+    elif len(marks) > 1:
+        if not thousands:
+            return None
+        text = "".join([head, *groups])
+    elif thousands and (marks[0] == "," or spanish):
+        text = head + groups[0]
+    else:
+        text = f"{head}.{groups[0]}"
+    value = float(text)
+    if power and abs(int(power[:4])) < 30:
+        value **= int(power)
+    return value
+
+
+def _with_unit(
+    tokens: list[_Token], words: list[str], start: int, end: int, number: float, times: bool = False, soft: bool = False
+) -> tuple[Quantity, int]:
+    """A number with the unit or the frequency after it."""
+    shown = _shown(tokens, start, end)
+    place = end
+    if place + 1 < len(words) and words[place] == "-" and tokens[place].glued and words[place + 1] in UNITS:
+        place += 1
+    if not times and place < len(words) and words[place] in ("times", "time", "veces", "vez", "x"):
+        frequency = _per_time(tokens, words, place + 1)
+        if frequency is not None:
+            (kind, seconds), stop = frequency
+            return _frequency(number, number / seconds, kind, _shown(tokens, start, stop)), stop - start
+    elif times:
+        frequency = _per_time(tokens, words, place)
+        if frequency is not None:
+            (kind, seconds), stop = frequency
+            return _frequency(number, number / seconds, kind, _shown(tokens, start, stop)), stop - start
+    if not times and place < len(words) and words[place] in UNITS and _is_unit(tokens, words, place):
+        kind, factor, stop = _compound(tokens, words, place)
+        unit = _shown(tokens, place, stop)
+        return _united(number, kind, factor, _shown(tokens, start, stop), unit), stop - start
+    if not times and place < len(words) and words[place] == "cmhwater":
+        return Quantity(number, number, "cmH2O", f"{shown} cmH2O", unit="cmH2O"), place + 1 - start
+    if end < len(tokens) and tokens[end].text == "-" and end + 1 < len(tokens) and tokens[end + 1].text.isupper():
+        if tokens[end].glued and tokens[end + 1].glued and tokens[start].number:  # 5-HT, 5-FU
+            name = plain(tokens[end + 1].text)
+            return Quantity(number, number, "name", shown, soft=True, group=f"name {name}", name=name), end - start
+    if end < len(tokens) and tokens[end].glued and tokens[end].text[0].isalpha() and tokens[start].number:
+        soft = True  # 3D, 50s, 18p
+    return Quantity(number, number, "", shown, soft=soft), end - start
+
+
+def _is_unit(tokens: list[_Token], words: list[str], place: int) -> bool:
+    """Whether a word after a number is a unit there: not the s of "50s", nor "second" in "two second opinions"."""
+    word = words[place]
+    if word == "s" and tokens[place].glued:
+        return False
+    if word == "m" and tokens[place].text == "M":
+        return False
+    return word not in ("second", "unit", "foot", "degree", "minute") or (
+        place > 0 and words[place - 1] in ("-", "one", "1")
+    )
+
+
+def _compound(tokens: list[_Token], words: list[str], place: int) -> tuple[str, float, int]:
+    """Kind, factor and end of a unit with what it is divided by; "a day" is left for the frequency."""
+    kind, factor = UNITS[words[place]]
+    place += 1
+    if place < len(words) and words[place] in ("celsius", "fahrenheit") and kind == "degrees":
+        kind, factor, place = words[place], 1.0, place + 1
+    while place + 1 < len(words) and words[place] in ("/", "per", "por"):
+        word = words[place + 1]
+        if word not in UNITS or word in _TIME_DENOMINATORS:
+            break
+        below, size = UNITS[word]
+        kind, factor, place = f"{kind}/{below}", factor / size, place + 2
+    if kind == "speed":
+        kind, factor = "count/time", 1 / 60
+    return kind, factor, place
+
+
+def _united(number: float, kind: str, factor: float, shown: str, unit: str) -> Quantity:
+    return Quantity(number, number * factor, kind, shown, unit=unit)
+
+
+def _frequency(number: float, value: float, kind: str, shown: str, soft: bool = False) -> Quantity:
+    name = "per" if kind == "time" else "per_months"
+    soft = soft or (number == 1 and math.isclose(value * 86400, 1) and kind == "time")  # "24 hourly" is "daily"
+    return Quantity(number, value, name, shown, unit=name, soft=soft, group="every" if soft else "")
+
+
+def _per_time(tokens: list[_Token], words: list[str], place: int) -> tuple[tuple[str, float], int] | None:
+    """The time after "three times": "a day", "daily", "/ day"."""
+    stop = place
+    while stop < len(words) and stop < place + 2 and words[stop] in _PER:
+        stop += 1
+    if stop < len(words) and words[stop] in EVERY:
+        return EVERY[words[stop]], stop + 1
+    if stop > place and stop < len(words):
+        if UNITS.get(words[stop], ("",))[0] in ("time", "months"):
+            return UNITS[words[stop]], stop + 1
+        if stop + 1 < len(words) and words[stop] == "24" and words[stop + 1] in ("h", "hours", "horas"):
+            return ("time", 86400.0), stop + 2
+    return None
+
+
+def _interval(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int] | None:
+    """Every 8 hours, every other day, every week."""
+    following = place + 1
+    if following >= len(words):
+        return None
+    word = words[following]
+    number, length = 1.0, 0
+    if word == "other" and following + 1 < len(words):
+        number, length = 2.0, 1
+    elif tokens[following].number:
+        number, length = _parsed(tokens[following].text, spanish) or 0.0, 1
+    else:
+        read = spelled(words, following)
+        if read is not None:
+            number, length = read
+    stop = following + length
+    unit = UNITS.get(words[stop]) if stop < len(words) else None
+    if unit is None or unit[0] not in ("time", "months") or number <= 0:
+        return None
+    shown = _shown(tokens, place, stop + 1)
+    return _frequency(1.0, 1 / (number * unit[1]), unit[0], shown, soft=length == 0), stop + 1 - place
+
+
+def _bound(words: list[str], place: int) -> int:
+    """1 if the words before a number say that it is more, -1 if less."""
+    alone, before_than = words[place - 1] if place else "", words[place - 2] if place > 1 else ""
+    turned = place > 2 and words[place - 3] in ("no", "not", "never")
+    for side, (symbols, comparatives) in ((1, _MORE), (-1, _LESS)):
+        if alone in symbols or (alone == "=" and before_than in symbols):
+            return side
+        if alone in ("than", "de", "que") and before_than in comparatives:
+            return -side if turned else side
+        if before_than == "at" and alone in comparatives:
+            return side
+    return 0
+
+
+def _shared_units(found: list[tuple[int, int, Quantity]], words: list[str]) -> list[Quantity]:
+    """Give numbers without a unit that of the number they are joined to: "5, 10 or 20 mg", "120/80 mmHg"."""
+    done: list[Quantity] = []
+    following: tuple[int, Quantity] | None = None
+    for start, end, quantity in reversed(found):
+        joined = (
+            following is not None
+            and 0 < following[0] - end <= 2
+            and all(word in _RANGE for word in words[end : following[0]])
+        )
+        if joined and following is not None and not quantity.kind and following[1].kind not in ("", "name", "ordinal"):
+            model = following[1]
+            ratio = model.value / model.number if model.number else 1.0
+            quantity = replace(
+                quantity, kind=model.kind, value=quantity.number * ratio, unit=model.unit, inherited=True, soft=False
+            )
+        following = (start, quantity)
+        done.append(quantity)
+    return done[::-1]
+
+
+def _shown(tokens: list[_Token], start: int, end: int) -> str:
+    parts = [tokens[start].text]
+    parts += [token.text if token.glued else f" {token.text}" for token in tokens[start + 1 : end]]
+    return "".join(parts)
