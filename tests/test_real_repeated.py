@@ -59,7 +59,7 @@ def test_two_ranks_give_what_one_gives(tmp_path: Path) -> None:
     rows = [{"question": text, "answer": "rest"} for text in ("fever", "chest pain", "acute rash")]
     write_jsonl(tmp_path / "rows" / "careqa_open.jsonl", rows)
     found = []
-    for launch in ([], ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=29647"]):
+    for launch in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]):
         done = subprocess.run(
             [sys.executable, *launch, str(TESTS / "two_ranks_repeated.py"), str(folder), str(tmp_path)],
             env={**child_environment(), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300,

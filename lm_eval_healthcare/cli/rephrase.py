@@ -155,7 +155,8 @@ def _by_model(
         rephrasing.refuse_unwritable()
     with VerdictStore.open(args.rewording_cache, REWORDINGS) as store, options.open(args.model) as backend:
         session = RewordingSession(backend, words, drawn, store)
-        about = rephrasing.forecast(session)
+        with _looking() as looked:
+            about = rephrasing.forecast(session, looked)
         if args.dry_run:
             _tell_forecast(about, args.format)
             return None
@@ -174,6 +175,14 @@ def _by_model(
         outcome = list(rephrasing.write(session, said))
         _tell_session(session, store)
     return outcome
+
+
+@contextlib.contextmanager
+def _looking() -> Iterator[Any]:
+    from tqdm import tqdm
+
+    with tqdm(unit=" answers", desc="known texts", delay=2, mininterval=0.5, file=sys.stderr, leave=False) as bar:
+        yield bar.update
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ _SETTINGS: dict[str, tuple[Any, str, str]] = {
 _PLAIN = r"(?<![\w/.-]){}(?![\w/.-]*[\w/-])"
 _WORDS = (
     (r" *\(in a run: [^)]*\)", ""), ("--judge-model", "--model"), (_PLAIN.format("to judge"), "to reword"),
-    (_PLAIN.format("judge"), "model"), (_PLAIN.format("verdict"), "rewording"),
+    (_PLAIN.format("judge model"), "model"), (_PLAIN.format("judge"), "model"), (_PLAIN.format("verdict"), "rewording"),
     (_PLAIN.format("Verdicts"), "Rewordings"),
 )  # fmt: skip
 

@@ -63,8 +63,12 @@ def execute(args: argparse.Namespace) -> int:
     tasks, scores = _score(args, found.tasks, names, left_out)
     _tell_left_out(left_out)
     if not tasks:
-        print("lm-eval-healthcare: nothing was computed: there are no answers with rewordings that can be scored; make "
-              "them with `lm-eval-healthcare rephrase PATH -o OUT`, and give OUT", file=sys.stderr)  # fmt: skip
+        why = (
+            "see above"
+            if left_out
+            else "there are no rewordings: make them with `lm-eval-healthcare rephrase PATH -o OUT`"
+        )
+        print(f"lm-eval-healthcare: nothing was computed; {why}", file=sys.stderr)
         return 1
     study = ResilienceStudy(tasks, scores, with_original=not args.without_original)
     content = study.content(_about(), left_out)
@@ -196,10 +200,11 @@ def reading(content: Mapping[str, Any]) -> str:
         return f"Rewording moves {steadiest} by {_moved(low)} of its range: the square root of the mean variance."
     if high == 0:
         return "No metric moves at all when answers are reworded."
-    times = f", {high / low:.3g} times as much" if low > 0 else ""
+    if low == 0:
+        return f"Rewording does not move {steadiest} at all, and moves {most} most ({_moved(high)} of its range)."
     return (
         f"Rewording moves {steadiest} least (by {_moved(low)} of its range: the square root of the mean variance) and "
-        f"{most} most (by {_moved(high)}; its variance is {_shown(high)}{times})."
+        f"{most} most (by {_moved(high)}; its variance is {high / low:.3g} times as large)."
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.harness import repeated_requests
+from lm_eval_healthcare.harness.plan_requests import plain_type
 from lm_eval_healthcare.harness.plan_tokens import (
     CHARACTERS_A_TOKEN,
     FourCharacters,
@@ -122,7 +124,7 @@ class Judge:
     def _add(
         self, counted: JudgeCount, task: Any, instances: Sequence[Instance], rubric: Rubric, lm: CountingModel
     ) -> None:
-        texts, answers, most = [], [], []
+        texts, answers, most, times = [], [], [], []
         for one in instances:
             target = task.doc_to_target(one.doc)
             listed = target if isinstance(target, list | tuple) else [target]
@@ -133,8 +135,11 @@ class Judge:
             texts.append(self._text(self._wording.absolute(task._question(one.doc), references[0], references, rubric)))
             answers.append(references[0])
             most.append(lm.answer_limit(one.args[1]))
-        for whole, answer, limit in zip(self._lengths(texts), self._lengths(answers), most, strict=True):
-            counted.documents.append((whole - answer, answer, limit))
+            repeated = plain_type(one) == repeated_requests.REQUEST_TYPE  # of other repeats the first is graded
+            times.append(max(1, one.repeats or 1) if repeated else 1)
+        lengths = self._lengths(texts), self._lengths(answers)
+        for whole, answer, limit, several in zip(*lengths, most, times, strict=True):
+            counted.documents += [(whole - answer, answer, limit)] * several
 
     def _text(self, prompt: Prompt) -> str:
         """Return a prompt as one text, in the judge's chat template if it has one."""

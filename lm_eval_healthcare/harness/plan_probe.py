@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.instance import Instance
 
+from lm_eval_healthcare.harness import repeated_requests
 from lm_eval_healthcare.harness import requests as request_types
 from lm_eval_healthcare.harness.options import OptionError
-from lm_eval_healthcare.harness.plan_requests import GENERATION, LIKELIHOOD, RELAXED, count, kind_of
+from lm_eval_healthcare.harness.plan_requests import GENERATION, LIKELIHOOD, RELAXED, count, kind_of, plain_type
 from lm_eval_healthcare.harness.privacy import guarded
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def probe(prepared: Prepared, lm: CountingModel, first: Mapping[str, Sequence[In
         kind: _in_turn([[one for one in part if kind_of(one) == kind] for part in first.values()])
         for kind in (GENERATION, LIKELIHOOD, RELAXED)
     }
-    writing = kinds[GENERATION] or [_as_generation(one) for one in kinds[RELAXED]]
+    writing = [_once(one) for one in kinds[GENERATION]] or [_as_generation(one) for one in kinds[RELAXED]]
     parts = [part for part in (kinds[LIKELIHOOD], writing) if part]
     begun = time.perf_counter()
     size = prepared.config.batch_size
@@ -114,6 +115,15 @@ def _in_turn(tasks: Sequence[Sequence[Instance]]) -> list[Instance]:
             documents.setdefault(one.doc_id, []).append(one)
         by_document.append(list(documents.values()))
     return [one for row in zip_longest(*by_document, fillvalue=[]) for document in row for one in document]
+
+
+def _once(instance: Instance) -> Instance:
+    """Return a request for one answer; those for several sampled ones hold how many."""
+    if plain_type(instance) != repeated_requests.REQUEST_TYPE:
+        return instance
+    name = str(instance.request_type).replace(repeated_requests.REQUEST_TYPE, "generate_until")
+    metadata = (instance.task_name, instance.doc_id, 1)
+    return Instance(request_type=name, doc=instance.doc, arguments=instance.args[:2], idx=0, metadata=metadata)
 
 
 def _as_generation(instance: Instance) -> Instance:

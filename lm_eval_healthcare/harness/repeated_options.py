@@ -11,7 +11,7 @@ from lm_eval_healthcare.harness.options import OptionError, given_option
 
 PAPER_REPEATS = 11
 PAPER_SAMPLING: Mapping[str, Any] = {"do_sample": True, "temperature": 1.0, "top_p": 0.9}
-"""How the paper asks again, section 3.4."""
+"""How the paper asks again, section 3.5."""
 _NOT_HERE = {"seed": "repeats_seed", "n": "repeats", "num_return_sequences": "repeats"}
 
 

@@ -67,7 +67,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 }
 """The pack's and the harness's names of tasks; those that end in one of `VARIANTS` ask about the same data."""
 
-VARIANTS = ("_conditional_perplexity", "_relaxed_perplexity", "_perplexity", "_gen")
+VARIANTS = ("_conditional_perplexity", "_relaxed_perplexity", "_perplexity", "_gen", "_consistency")
 GENERATED = "_gen"
 
 OPEN_MEDICAL = {

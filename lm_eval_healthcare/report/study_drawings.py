@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lm_eval_healthcare.report.data_figures import PALETTE
 from lm_eval_healthcare.report.html_data import shown
 from lm_eval_healthcare.report.html_parts import escape
-from lm_eval_healthcare.report.study_numbers import decades, place_labels, shortened
+from lm_eval_healthcare.report.study_numbers import NEGLIGIBLE, decades, place_labels, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,8 @@ def style() -> str:
     """Return the style rules of the pictures."""
     colours = "".join(f".k{number}{{fill:{colour}}}" for number, colour in enumerate(PALETTE))
     return (
-        ".study{width:100%;min-width:40rem;max-width:52rem;height:auto;display:block;margin:.4rem 0}.study text{fill:var(--fg);font-size:12px}"
+        ".study{width:100%;min-width:40rem;max-width:52rem;height:auto;display:block;margin:.4rem 0}"
+        ".study text{fill:var(--fg);font-size:12px}"
         ".study .soft{fill:var(--soft);font-size:11px}.study .rule{stroke:var(--line)}.study .ink{stroke:var(--fg)}"
         f".study .mean{{fill:var(--bg);stroke:var(--fg)}}.study .dot{{fill-opacity:.6}}{colours}"
     )
@@ -94,9 +95,10 @@ def _log_axis(rows: Sequence[Distribution]) -> tuple[Callable[[float], float], l
     start = _LEFT + (26 if zeros else 0)
 
     def place(value: float) -> float:
-        if value <= 0:
+        if value <= NEGLIGIBLE:
             return _LEFT
-        return start + (math.log10(value) - low) / (high - low) * (_RIGHT - start)
+        # A quartile may lie between 0 and the least value, left of where the axis begins.
+        return start + (max(low, math.log10(value)) - low) / (high - low) * (_RIGHT - start)
 
     ticks = [(place(10.0**power), _power(power)) for power in _powers(low, high)]
     return place, [(float(_LEFT), "0"), *ticks] if zeros else ticks

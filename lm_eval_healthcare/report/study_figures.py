@@ -16,6 +16,7 @@ from lm_eval_healthcare.errors import UserError
 from lm_eval_healthcare.report.data_figures import PALETTE
 from lm_eval_healthcare.report.heatmap import INK, matplotlib_figure, save
 from lm_eval_healthcare.report.study_numbers import (
+    NEGLIGIBLE,
     RESILIENCE,
     coefficients,
     decades,
@@ -108,7 +109,7 @@ def coefficient_figure(study: Mapping[str, Any]) -> Any:
 def _rows_figure(rows: Sequence[Distribution], title: str, label: str, reading: str, *, log: bool) -> Any:
     figure = matplotlib_figure(8.0, 0.42 * len(rows) + 1.7)
     axes = figure.subplots()
-    zero = 0.0
+    low, zero = 0.0, 0.0
     if log:
         low, high = decades([value for one in rows for value in one.positive])
         zero = low - 0.09 * (high - low)
@@ -122,7 +123,7 @@ def _rows_figure(rows: Sequence[Distribution], title: str, label: str, reading: 
         most = max((one.values[-1] for one in rows if one.values), default=1.0)
         axes.set_xlim(-0.02 * most, 1.05 * most if most > 0 else 1.0)
     for place, one in enumerate(rows):
-        _row(axes, place, one, PALETTE[(one.cluster - 1) % len(PALETTE)] if one.cluster else _BLUE, zero, log=log)
+        _row(axes, place, one, PALETTE[(one.cluster - 1) % len(PALETTE)] if one.cluster else _BLUE, low, zero, log=log)
         axes.text(1.01, place, one.count, transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=INK)
     axes.set_yticks(range(len(rows)), [_text(one.name) for one in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -135,14 +136,14 @@ def _rows_figure(rows: Sequence[Distribution], title: str, label: str, reading: 
     return figure
 
 
-def _row(axes: Any, place: int, one: Distribution, colour: str, zero: float, *, log: bool) -> None:
+def _row(axes: Any, place: int, one: Distribution, colour: str, low: float, zero: float, *, log: bool) -> None:
     if not one.values:
         axes.text(
             0.5, place, "undefined", transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=7,
             color=INK, style="italic",
         )  # fmt: skip
         return
-    scale = _scale(zero) if log else float
+    scale = _scale(zero, low) if log else float
     shown = [math.log10(value) for value in one.positive] if log else list(one.values)
     if len(shown) > _MOST_DOTS:
         _shape(axes, place, shown, colour)
@@ -157,8 +158,9 @@ def _row(axes: Any, place: int, one: Distribution, colour: str, zero: float, *, 
         axes.plot([scale(one.mean)], [place], marker="D", ms=5, mfc="white", mec=INK, mew=1.2)
 
 
-def _scale(zero: float) -> Callable[[float], float]:
-    return lambda value: math.log10(value) if value > 0 else zero
+def _scale(zero: float, low: float) -> Callable[[float], float]:
+    """Return the places on a logarithmic axis; a quartile between 0 and the least value is where the axis begins."""
+    return lambda value: max(low, math.log10(value)) if value > NEGLIGIBLE else zero
 
 
 def _offset(number: int) -> float:

@@ -15,6 +15,8 @@ from lm_eval_healthcare.analysis.resilience import clusters
 
 CONSISTENCY, RESILIENCE = "self-consistency", "resilience"
 STUDIES = (CONSISTENCY, RESILIENCE)
+NEGLIGIBLE = 1e-20
+"""A scaled variance up to this is that of equal scores, but for rounding."""
 _LONGEST = 44
 
 
@@ -42,13 +44,13 @@ class Distribution:
 
     @property
     def zeros(self) -> int:
-        """Values that are exactly 0, which a logarithmic axis has no place for."""
-        return sum(value <= 0 for value in self.values)
+        """Values that are 0, rounding apart, which a logarithmic axis has no place for."""
+        return sum(value <= NEGLIGIBLE for value in self.values)
 
     @property
     def positive(self) -> tuple[float, ...]:
         """Values above 0."""
-        return tuple(value for value in self.values if value > 0)
+        return tuple(value for value in self.values if value > NEGLIGIBLE)
 
     def quantile(self, share: float) -> float:
         """Return a quantile, linear between values; NaN if there are none."""

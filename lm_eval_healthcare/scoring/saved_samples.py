@@ -166,7 +166,10 @@ class TaskTexts:
                 "scored them; they are scored as they are"
             )
         if self.texts.repeats > 1:
-            remarks.append(f"the first of {self.texts.repeats} answers to each question is scored")
+            remarks.append(
+                f"the first of {self.texts.repeats} answers to each question is scored; `lm-eval-healthcare "
+                "consistency` scores all of them"
+            )
         return remarks
 
 

@@ -80,7 +80,7 @@ class RulesRewriter:
                 yield None, [Version(n, self.by, None, reason=BLANK) for n in range(1, self.n + 1)]
                 continue
             answer = passage.answer or ""
-            made = reword(answer, self.n, passage.language or language_of(answer).code or "en")[: self.n]
+            made = reword(answer, self.n, passage.spoken or language_of(answer).code or "en")[: self.n]
             versions = [
                 Version(n, f"{RULES}:{one.rule}", one.text, reason=CHANGES_NOTHING if one.text is None else None)
                 for n, one in enumerate(made, 1)
@@ -209,11 +209,16 @@ class Rephrasing:
         for folder, _ in dict.fromkeys(place_of(task.run, self.output) for task in self.tasks):
             refuse_unwritable(folder)
 
-    def forecast(self, session: RewordingSession) -> Forecast:
-        """Say what a model is about to be asked."""
+    def forecast(self, session: RewordingSession, looked: Callable[[int], None] = lambda n: None) -> Forecast:
+        """Say what a model is about to be asked.
+
+        Args:
+            session: The model.
+            looked: Called with numbers of answers whose known texts were checked.
+        """
         about, distinct = Forecast(session.by), set[bytes]()
         for task, rows, passages in self._read_all():
-            prepared = session.prepare(passages)
+            prepared = session.prepare(passages, looked)
             new = prepared.distinct - distinct
             distinct |= new
             about.answers += len(rows)

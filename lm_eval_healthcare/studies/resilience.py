@@ -135,8 +135,9 @@ class ResilienceStudy:
             given = scores.scores[metric]
             values = np.full((len(task.rows), len(self.names)), np.nan)
             for place, row in enumerate(task.rows):
-                for column, name in enumerate(version_names(task, row)[: given.shape[1]]):
-                    values[place, self.names.index(name)] = given[place, column]
+                for column, name in enumerate(version_names(row)[: given.shape[1]]):
+                    if name:
+                        values[place, self.names.index(name)] = given[place, column]
             yield _Scored(task, values, prompts)
 
     def _measure(self, metric: str, parts: Sequence[_Scored]) -> Resilience:
@@ -193,7 +194,7 @@ class ResilienceStudy:
 
 def _names(tasks: Sequence[RepeatedTask]) -> list[str]:
     """Return the names of all versions; those of models by number, and rules in the order in which they come."""
-    found = dict.fromkeys(name for task in tasks for row in task.rows for name in version_names(task, row))
+    found = dict.fromkeys(name for task in tasks for row in task.rows for name in version_names(row) if name)
     found.pop(ORIGINAL, None)
     numbered = sorted((name for name in found if name[1:].isdecimal()), key=lambda name: int(name[1:]))
     return [ORIGINAL, *numbered, *(name for name in found if name not in numbered)]

@@ -122,18 +122,22 @@ def facts(task: RepeatedTask) -> Mapping[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def version_names(task: RepeatedTask, row: RepeatedRow) -> list[str]:
+def version_names(row: RepeatedRow) -> list[str]:
     """Return a name for each answer of a row: `original`, `v1`, `v2`, or `rules:` with the rule's name.
 
     Args:
-        task: The task.
-        row: One of its rows.
+        row: A question with its rewordings. A place for which there was no further rule has no name.
     """
     names = [ORIGINAL]
     told = row.rewordings or []
     for place in range(1, len(row.answers)):
-        by = told[place].get("by") if place < len(told) else None
-        names.append(by if isinstance(by, str) and by.startswith(RULES) and by not in names else f"v{place}")
+        by = str(told[place].get("by")) if place < len(told) else ""
+        if not f"{by}:".startswith(RULES):
+            names.append(f"v{place}")
+        elif row.answers[place] is None:
+            names.append("")
+        else:
+            names.append(by if by.startswith(RULES) and by not in names else f"{RULES}{place}")
     return names
 
 

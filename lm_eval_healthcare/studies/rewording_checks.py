@@ -45,10 +45,11 @@ class Limits:
 
     shortest: float = 0.5
     longest: float = 2.0
-    slack: int = 40
+    slack: int = 60
 
 
 _LIMITS = Limits()
+_LOOKED_AT = 30_000  # characters: far beyond any answer, and a check stays under a second
 
 
 def check(
@@ -88,7 +89,7 @@ def check(
         return [*findings, Finding(Fault.UNCHANGED, "it is the original")]
     if any(visible == _folded(other) for other in others):
         findings.append(Finding(Fault.REPEATED, "it is an earlier rewording"))
-    findings += _reply_findings(original, rewording, question)
+    findings += _reply_findings(original[:_LOOKED_AT], rewording[:_LOOKED_AT], question[:_LOOKED_AT])
     findings += _language_findings(original, rewording, language)
     findings += _length_findings(original, rewording, limits)
     return findings + meaning_findings(original, rewording, question=question, language=language)
@@ -99,12 +100,15 @@ def meaning_findings(
 ) -> list[Finding]:
     """Return where a rewording says something else than the original: numbers, units, medicines, negations.
 
+    Of each text the first 30,000 characters are looked at.
+
     Args:
         original: The text that was reworded.
         rewording: What came of it.
         question: What both answer.
         language: ISO 639-1 code; decides what "1.000" is.
     """
+    original, rewording = original[:_LOOKED_AT], rewording[:_LOOKED_AT]
     spanish = _is_spanish(original, language)
     return [
         *quantity_findings(original, rewording, question, spanish),
@@ -158,5 +162,7 @@ def _length_findings(original: str, rewording: str, limits: Limits) -> list[Find
     if after > max(limits.longest * before, before + limits.slack):
         return [Finding(Fault.TOO_LONG, f"{after} characters for {before}; at most {limits.longest:g} times as many")]
     if before > limits.slack and after < limits.shortest * before:
-        return [Finding(Fault.TOO_SHORT, f"{after} characters for {before}; at least {limits.shortest:g} times as many")]
+        return [
+            Finding(Fault.TOO_SHORT, f"{after} characters for {before}; at least {limits.shortest:g} times as many")
+        ]
     return []

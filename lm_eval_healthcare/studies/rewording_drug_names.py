@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lm_eval_healthcare.studies.rewording_number_words import word_set
+
 _GROUPS = """
 paracetamol|acetaminophen|tylenol|panadol|apap
 adrenaline|epinephrine|epipen
@@ -137,12 +139,14 @@ bleomycin bosentan botulinum brimonidine bromocriptine bumetanide bupivacaine bu
 cabergoline caffeine calcipotriol calcitonin calcitriol canagliflozin candesartan capecitabine captopril carbidopa
 carbimazole carboplatin carvedilol caspofungin cefaclor cefadroxil cefazolin cefepime cefixime cefotaxime cefoxitin
 ceftazidime cefuroxime celecoxib cetuximab chlorambucil chloramphenicol chlordiazepoxide chlorhexidine chloroquine
-chlorphenamine chlorpheniramine chlorpromazine chlorthalidone chlortalidone cholecalciferol colecalciferol cholestyramine
+chlorphenamine chlorpheniramine chlorpromazine chlorthalidone chlortalidone cholecalciferol colecalciferol
+cholestyramine
 cilostazol cimetidine cinacalcet cisatracurium cisplatin cladribine clarithromycin clavulanate clemastine clindamycin
 clobazam clobetasol clomifene clomiphene clomipramine clonidine clotrimazole clozapine cocaine codeine colchicine
 colecalciferol colistin conivaptan cortisone cyclizine cyclopentolate cyclophosphamide cyproheptadine cyproterone
 cytarabine dacarbazine dalteparin danazol dantrolene dapsone daptomycin darbepoetin daunorubicin deferasirox
-deferoxamine desferrioxamine denosumab desipramine desloratadine desmopressin desogestrel dexmedetomidine dextromethorphan
+deferoxamine desferrioxamine denosumab desipramine desloratadine desmopressin desogestrel dexmedetomidine
+dextromethorphan
 diclofenac digoxin dihydrocodeine dihydroergotamine diltiazem dimenhydrinate dipyridamole disopyramide disulfiram
 dobutamine docetaxel docusate dolutegravir domperidone donepezil dopamine dornase doxazosin doxepin doxorubicin
 dronedarone droperidol drospirenone dulaglutide edoxaban efavirenz eletriptan eltrombopag emtricitabine enalapril
@@ -158,13 +162,15 @@ imiquimod indapamide indinavir indometacin indomethacin insulin interferon ipili
 isoniazid isotretinoin isosorbide itraconazole ivabradine ivermectin ketamine ketoconazole ketoprofen ketorolac
 ketotifen labetalol lacosamide lactulose lamivudine lanreotide lansoprazole latanoprost leflunomide lenalidomide
 letrozole leucovorin folinic leuprolide leuprorelin levocetirizine levodopa levonorgestrel linagliptin linezolid
-liothyronine liraglutide lopinavir losartan lovastatin macrogol mannitol mebendazole mebeverine meclizine medroxyprogesterone
+liothyronine liraglutide lopinavir losartan lovastatin macrogol mannitol mebendazole mebeverine meclizine
+medroxyprogesterone
 mefenamic mefloquine megestrol melatonin meloxicam melphalan memantine mepivacaine mepolizumab mercaptopurine meropenem
 mesna metamizole metamizol dipyrone methadone methimazole thiamazole tiamazol methocarbamol methotrexate methyldopa
 methylprednisolone metolazone mexiletine mianserin miconazole mifepristone milrinone minocycline minoxidil mirabegron
 mirtazapine misoprostol mitomycin mitoxantrone modafinil mometasone morphine moxifloxacin mupirocin mycophenolate
 nadolol nalbuphine naltrexone natalizumab neomycin neostigmine nevirapine niacin nicardipine nicorandil nicotine
-nifedipine nilotinib nimodipine nitroprusside nivolumab nizatidine norethisterone norethindrone norfloxacin nortriptyline
+nifedipine nilotinib nimodipine nitroprusside nivolumab nizatidine norethisterone norethindrone norfloxacin
+nortriptyline
 nystatin octreotide ofloxacin olmesartan omalizumab orlistat oxaliplatin oxazepam oxcarbazepine oxybutynin oxytocin
 paclitaxel paliperidone pamidronate pancuronium pantoprazole papaverine pemetrexed penicillamine penicillin pentamidine
 pentoxifylline perindopril permethrin perphenazine phenazopyridine phenelzine phenoxymethylpenicillin phentolamine
@@ -200,19 +206,19 @@ seretide|advair = fluticasone salmeterol
 paxlovid = nirmatrelvir ritonavir
 """
 
-STEMS = (
+STEMS = word_set(
     "pril olol sartan dipine statin vastatin gliptin gliflozin glutide tinib ciclib parib lisib rafenib zomib degib "
     "avir ovir evir uvir triptan setron xaban gatran profen coxib azepam azolam barbital caine tidine thiazide semide "
     "lukast meterol moterol platin rubicin taxel trexate nercept tacept bercept kinra grastim poetin parin teplase "
     "stigmine curonium oxetine triptyline peridone prazole conazole nidazole bendazole quine mycin micin floxacin "
     "cycline cillin penem bactam dronate fibrate denafil rasone pramine giline phylline tropium prost mumab zumab "
     "ximab olumab limumab nimab umab ixizumab"
-).split()
+)
 """Endings of generic names, as the World Health Organization gives them out, that ordinary words do not have."""
 
-NOT_DRUGS = frozenset(
+NOT_DRUGS = word_set(
     "april somatostatin cystatin pentastatin prostatin cholesterol ergosterol fortune capril technique oblique unique "
-    "physique antique mystique".split()
+    "physique antique mystique"
 )
 _SHORT = 5
 """Names up to this length keep their last letter: senna, mesna."""
@@ -230,8 +236,8 @@ def groups() -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
         words[canonical(name)] = frozenset({canonical(name)})
     listed = [(line.split("|"), [line.split("|")[0]]) for line in _GROUPS.strip().split("\n")]
     for line in _TWO_IN_ONE.strip().split("\n"):
-        names, _, parts = line.partition(" = ")
-        listed.append((names.split("|"), parts.split()))
+        brands, _, parts = line.partition(" = ")
+        listed.append((brands.split("|"), parts.split()))
     for names, stands_for in listed:
         target = frozenset(canonical(name) for name in stands_for)
         for name in names:

@@ -48,7 +48,7 @@ def drugs(text: str) -> dict[str, str]:
     Returns:
         For each, in the spelling of `canonical`, how the text writes it first.
     """
-    words, phrases, pattern = _tables()
+    _, phrases, pattern = _tables()
     found: dict[str, str] = {}
     simple = plain(text)
     for match in pattern.finditer(simple):

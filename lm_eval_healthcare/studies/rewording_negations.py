@@ -1,8 +1,9 @@
 """Whether a rewording denies what the original affirms, or the other way round.
 
 A sentence's words after "no", "not", "without", "deny" or "avoid" are denied, those before "is contraindicated" as
-well. A word that one text only denies and the other only affirms was turned; so was a text that lost all its
-negations, or got one where the original has none, over the same words.
+well. A word that one text only denies and the other only affirms was turned; so was a sentence that
+stands in both texts, in one with a negation, and a text that lost all its negations, or got one where the original has
+none, over the same words.
 
 What this cannot see: opposites ("high" for "low", "worse" for "better"), a negation that is lost while all its words
 are replaced and others remain, which of two denied things "except" takes out, and irony. Forms that deny by an
@@ -16,52 +17,72 @@ import re
 from dataclasses import dataclass, field
 
 from lm_eval_healthcare.studies.rewording_faults import Fault, Finding
-from lm_eval_healthcare.studies.rewording_number_words import plain
+from lm_eval_healthcare.studies.rewording_number_words import plain, word_set
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[.;:!?,\n()]")
 _NO_NEGATION = re.compile(
-    r"\bnot only\b|\bno solo\b|\bno solamente\b|\b(?:no|not) (?:more|less|later|longer|fewer|earlier|sooner|greater|higher|lower) than\b"
-    r"|\bno (?:mas|menos|antes) de\b|\bwhether or not\b|\bno matter\b|\bno doubt\b|\bwithout (?:delay|doubt|fail)\b"
-    r"|\bsin (?:demora|duda|embargo)\b|\bif not\b|\bwhy not\b|\bnot just\b|\bnot necessarily\b|\bnot uncommon\w*"
+    r"\bnot only\b|\bno solo\b|\bno solamente\b|\bnot just\b|\bwhether or not\b|\bno matter\b|\bno doubt\b|\bif not\b"
+    r"|\b(?:no|not) (?:more|less|later|longer|fewer|earlier|sooner|greater|higher|lower) than\b|\bwhy not\b"
+    r"|\bno (?:mas|menos|antes) de\b|\bwithout (?:delay|doubt|fail)\b|\bsin (?:demora|duda|embargo)\b|\bnot uncommon\w*"
     r"|\b(?:not|never) (?:be )?(?:forget|forgotten|hesitate)\b|\bno obstante\b|\bno\. ?\d|\bnon?[- ]hodgkin\b"
-    r"|\b(?:cannot|can not|could not|can't|couldn't|not) be (?:excluded|ruled out)\b|\bif (?:\w+ ){0,2}(?:do|does|is|are) not\b"
+    r"|\b(?:cannot|can not|could not|can't|couldn't|not) be (?:excluded|ruled out)\b"
 )
-_FORWARD = frozenset(
+_FORWARD = word_set(
     "no not never without neither nor none cannot cant wont dont doesnt didnt isnt arent wasnt werent shouldnt mustnt "
     "couldnt wouldnt havent hasnt hadnt neednt denies denied deny denying avoid avoids avoiding lack lacks lacking "
     "refrain absence contraindicates nobody nothing sin nunca jamas ni ningun ninguno ninguna nada tampoco niega "
-    "niegan evitar evite evita evitando carece ausencia".split()
+    "niegan evitar evite evita evitando carece ausencia"
 )
-_LISTS = frozenset("no without denies denied deny absence neither nor sin niega niegan ni".split())
-_BACKWARD = frozenset(
+_LISTS = word_set("no without denies denied deny absence neither nor sin niega niegan ni")
+_BACKWARD = word_set(
     "avoided contraindicated absent excluded prohibited forbidden inadvisable evitarse evitado evitada contraindicado "
     "contraindicada contraindicados contraindicadas ausente ausentes descartado descartada negative negativo negativa "
-    "unremarkable discouraged disadvised".split()
+    "unremarkable discouraged disadvised"
 )
-_WEAK = frozenset(
-    "rarely seldom hardly unable fail fails failed instead rather except unless stop stopped stopping discontinue "
+_WEAK = word_set(
+    "non rarely seldom hardly unable fail fails failed instead rather except unless stop stopped stopping discontinue "
     "discontinued withhold withheld free unlikely against refuse refuses exclude excludes nil false untrue incorrect "
     "minimal descartar excepto salvo incapaz rara raramente lieu exclusion incorrecto falso little few limit limited "
     "restrict restricted omit omitted forgo skip missing before only cease worse ineffective inappropriate unsafe "
-    "suspender suspenda retirar cuidado caution prevent prevents preventing".split()
+    "suspender suspenda retirar cuidado caution prevent prevents preventing"
 )
-_WEAK_FORM = re.compile(r"(?:un(?!der|it|ti|cl|iq|io|iv|if)|non|in(?:eff|app|cap|suff|act|com)|ir(?:reg|rel)|a(?:febr|sympt|nuri|typ))[a-z]{3,}|[a-z]{3,}less")
-_STOP_AT = frozenset(
+_WEAK_FORM = re.compile(
+    r"(?:un(?!der|it|ti|cl|iq|io|iv|if)|non|in(?:eff|app|cap|suff|act|com)|ir(?:reg|rel)|a(?:febr|sympt|nuri"
+    r"|typ))[a-z]{3,}|[a-z]{3,}less"
+)
+_STOP_AT = word_set(
     "in with if when until during who which that because due before after by unless than as while but however although "
     "though except so then since from en con si cuando hasta durante que porque debido antes despues por pero sino "
-    "aunque salvo excepto como mientras for para at on where on or and y o".split()
+    "aunque salvo excepto como mientras for para at on where on or and y o"
 )
-_END_AT = frozenset("but however although though except unless pero sino aunque salvo excepto yet whereas instead rather".split())
-_EMPTY = frozenset(
+_END_AT = word_set(
+    "but however although though except unless pero sino aunque salvo excepto yet whereas instead rather"
+)
+_EMPTY = word_set(
     "the a an of to be is are was were been being and or it its this that these those there here have has had do does "
     "did done should must may might can could will would shall he she they them his her their you your we our i any "
     "some all also only very more most much many such as at by for from in into on with than then so if when but not "
-    "no evidence sign signs symptom symptoms history clear need any patient patients person people case cases el la los las un una unos unas de "
+    "no evidence sign signs symptom symptoms history clear need any patient patients person people case cases "
+    "el la los las un una unos unas de "
     "del al y o a en con por para que se su sus es son fue esta este esto hay ha han debe deben puede pueden lo le les "
-    "muy mas como si no ser haber estar paciente pacientes evidencia signos sintomas other recommended advised used use "
-    "using given give take taken taking seen present found shown show considered usually often generally one".split()
+    "muy mas como si no ser haber estar paciente pacientes evidencia signos sintomas other recommended "
+    "advised used use "
+    "using given give take taken taking seen present found shown show considered usually often generally one"
 )
 _NEAR = 4
+_MOST_SENTENCES = 80
+_FEWEST_WORDS = 3
+_ALIKE = 0.8
+_WITH_OPPOSITES = (
+    "un safe|un stable|un common|un likely|un able|un necessary|un controlled|un treated|un complicated|un protected|"
+    "un related|un known|un usual|un clear|un conscious|un responsive|un affected|un changed|un desirable|un reliable|"
+    "ab normal|in effective|in appropriate|in sufficient|in adequate|in active|in complete|in correct|in frequent|"
+    "in operable|in curable|im possible|im mobile|ir reversible|ir regular|ir relevant|a symptomatic|a febrile|"
+    "in seguro|a normal|in eficaz|in adecuado|in suficiente|im posible|ir reversible|a sintomatico|in frecuente|"
+    "in necesario|in segura|in adecuada|in necesaria"
+)
+_OPPOSITES = {pair.replace(" ", ""): pair.split()[1] for pair in _WITH_OPPOSITES.split("|")}
+"""Words that deny another one by their beginning."""
 
 
 @dataclass
@@ -99,6 +120,8 @@ def negation_findings(original: str, rewording: str) -> list[Finding]:
         if stem in there and not _also(before, stem, was) and not _also(after, stem, now)
     ]
     if not turned:
+        turned = _turned_sentences(original, rewording)
+    if not turned:
         turned = _lost(before, after, "lost its") or _lost(after, before, "got a")
     return [Finding(Fault.NEGATION_CHANGED, "; ".join(turned[:3]))] if turned else []
 
@@ -109,9 +132,34 @@ def _also(found: _Polarity, stem: str, how: str) -> bool:
     return stem in other or stem in found.open
 
 
+def _turned_sentences(original: str, rewording: str) -> list[str]:
+    """Say which sentence stands in both texts, once with a negation and once without."""
+    before, after = _sentences(original), _sentences(rewording)
+    for words, cues, shown in before:
+        near = [theirs for other, theirs, _ in after if _alike(words, other) >= _ALIKE]
+        if near and all(cues[1] == theirs[1] and bool(cues[0]) != bool(theirs[0]) for theirs in near):
+            return [f"the rewording {'lost its' if cues[0] else 'got a'} negation in '{shown}'"]
+    return []
+
+
+def _sentences(text: str) -> list[tuple[set[str], tuple[int, int], str]]:
+    """The words of each sentence, how many strong and weak negations it has, and its beginning."""
+    found = []
+    for sentence in re.split(r"(?<=[.!?;])\s+|\n+", text, maxsplit=_MOST_SENTENCES)[:_MOST_SENTENCES]:
+        sorted_out = _polarity(sentence)
+        words = {*sorted_out.denied, *sorted_out.affirmed, *sorted_out.open}
+        if len(words) >= _FEWEST_WORDS:
+            found.append((words, (len(sorted_out.strong), sorted_out.weak), sentence[:60]))
+    return found
+
+
+def _alike(one: set[str], other: set[str]) -> float:
+    return len(one & other) / len(one | other)
+
+
 def _lost(having: _Polarity, other: _Polarity, what: str) -> list[str]:
     """Say that only one of two texts denies anything, and that over words which both have."""
-    if not having.strong or other.strong or other.weak:
+    if not having.strong or other.strong or other.weak > having.weak:
         return []
     shared = (having.denied.keys() | having.open) & (other.affirmed.keys() | other.open)
     alone = what.startswith("lost") and not having.weak
@@ -174,6 +222,13 @@ def _read(clause: list[str], found: _Polarity) -> None:
             near = _NEAR  # "without treatment it is fatal" denies the treatment only
         if word in _WEAK or _WEAK_FORM.fullmatch(word):
             found.weak += 1
+        positive = _OPPOSITES.get(word)
+        if positive is not None:  # "unsafe" denies "safe"; "not unsafe" leaves it open
+            if cue and near < _NEAR:
+                found.open.add(_stem(positive))
+            else:
+                found.denied.setdefault(_stem(positive), word)
+            continue
         if word in _EMPTY or len(word) < 3:
             continue
         stem = _stem(word)
@@ -186,7 +241,7 @@ def _read(clause: list[str], found: _Polarity) -> None:
             found.affirmed.setdefault(stem, word)
 
 
-_AUXILIARIES = frozenset("is are was were do does did should must could would have has had need wo ca might".split())
+_AUXILIARIES = word_set("is are was were do does did should must could would have has had need wo ca might")
 
 
 @functools.lru_cache(maxsize=20_000)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 
+
+def word_set(listed: str) -> frozenset[str]:
+    """Return the words of a list that is written as one text."""
+    return frozenset(listed.split())
+
+
 _ENGLISH = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
@@ -49,9 +55,10 @@ ORDINALS = {
     if word != "_"
 }
 
-ROMAN = {word: value for value, word in enumerate("I II III IV V VI VII VIII IX X XI XII XIII".split(), 1)}
-BEFORE_ROMAN = frozenset(
-    "type types stage grade class factor nerve nerves phase level category tipo estadio grado clase fase par".split()
+_ROMAN = "I II III IV V VI VII VIII IX X XI XII XIII"
+ROMAN = {word: value for value, word in enumerate(_ROMAN.split(), 1)}
+BEFORE_ROMAN = word_set(
+    "type types stage grade class factor nerve nerves phase level category tipo estadio grado clase fase par"
 )
 
 _ALIASES = """

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from lm_eval_healthcare.judge.language import LANGUAGES, mismatch
 from lm_eval_healthcare.results.reasoning import without_reasoning
-from lm_eval_healthcare.studies.rewording_checks import Fault, check, cleaned
-from lm_eval_healthcare.studies.rewording_prompt import without_fences
+from lm_eval_healthcare.studies.rewording_checks import Fault, Finding, check, cleaned
+from lm_eval_healthcare.studies.rewording_prompt import repeats_instruction, without_fences
 
 ORIGINAL = "original"
 RULES = "rules"
@@ -31,12 +33,26 @@ class Passage:
     Attributes:
         answer: The answer, without its model's reasoning; None or blank ones are not reworded.
         question: What it answers; a rewording must not answer it anew.
-        language: ISO 639-1 code, if it is known.
+        language: ISO 639-1 code of the task's language, if it is known and has one.
     """
 
     answer: str | None
     question: str = ""
     language: str | None = None
+
+    @property
+    def spoken(self) -> str | None:
+        """The language that a rewording must have: the task's, unless the answer is surely in another one.
+
+        None leaves it to the check to find out the answer's own.
+        """
+        return None if self.language is None else _spoken(self.answer, self.language)
+
+
+@functools.lru_cache(maxsize=256)
+def _spoken(answer: str | None, language: str) -> str | None:
+    known = language.lower().split("-")[0] in LANGUAGES
+    return language if known and mismatch(answer, language) != 1.0 else None
 
 
 @dataclass(frozen=True)
@@ -156,8 +172,10 @@ def _look(passage: Passage, version: int, attempt: int, drawn: Drawn, state: Set
     else:
         others = [other for other, _ in state.accepted.values()]
         found = check(
-            original, text, question=passage.question, language=passage.language, others=others, finish=drawn.finish
+            original, text, question=passage.question, language=passage.spoken, others=others, finish=drawn.finish
         )
+        if not found and repeats_instruction(text, original):
+            found = [Finding(Fault.PREAMBLE, "it repeats the instruction")]
         code = _FAULTS.index(found[0].fault.value) if found else _ACCEPTED
     state.seen.append(code)
     if code == _ACCEPTED:

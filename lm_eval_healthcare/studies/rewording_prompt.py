@@ -7,6 +7,7 @@ answer does not hold; `{{name}}` is that word in braces.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import re
@@ -24,8 +25,11 @@ from lm_eval_healthcare.studies.rewording_settings import RephraseError
 PACK = "pack"
 _MOST_BYTES = 100_000
 _FENCE_DIGITS = 12
+_RUN = 6  # words in a row by which the instruction is known
 _NEEDED, _FREE = ("answer",), ("fence",)
-_TAGS_OF_FENCES = re.compile(r"(?m)^[^\S\n]*[<\u2039]{2,3}(?:end of )?passage[^\S\n]*[>\u203a]{2,3}[^\S\n]*$")
+_TAGS_OF_FENCES = re.compile(
+    r"(?im)^[^\S\n]*[<\u2039]{2,3}[^\S\n]*(?:end of )?passage(?:[^\S\n]+[0-9a-f]{0,20})?[^\S\n]*[>\u203a]{2,3}[^\S\n]*$"
+)  # with the code spoilt, or none
 
 SYSTEM = """\
 You put passages from healthcare texts into other words. You change how they say it, never what they say."""
@@ -95,6 +99,26 @@ def without_fences(reply: str, answer: str) -> str:
     kept = [line for line in reply.split("\n") if code not in line.lower()]
     found = _TAGS_OF_FENCES.sub("", "\n".join(kept))
     return reply if found == reply else found.strip()
+
+
+def repeats_instruction(text: str, answer: str) -> bool:
+    """Say whether a text holds words of the package's instruction in a row, as small models write them.
+
+    Args:
+        text: What a model wrote.
+        answer: The answer that it was given, whose own words do not count.
+    """
+    return bool((_runs(text) & _of_the_pack()) - _runs(answer))
+
+
+@functools.cache
+def _of_the_pack() -> frozenset[str]:
+    return _runs(SYSTEM) | _runs(USER)
+
+
+def _runs(text: str) -> frozenset[str]:
+    words = re.findall(r"\w+", text.lower())
+    return frozenset(" ".join(words[place : place + _RUN]) for place in range(len(words) - _RUN + 1))
 
 
 def fence_of(answer: str) -> str:

@@ -106,6 +106,8 @@ def _same(one: Quantity, other: Quantity) -> bool:
         if not (one.inherited or other.inherited):
             return False
     kinds = {one.kind, other.kind}
+    if kinds == {"ordinal", ""}:  # "on the 12th" and "12 May"
+        return one.number == other.number
     if kinds <= {"celsius", "fahrenheit", "degrees"}:
         if "degrees" in kinds:
             return one.number == other.number
@@ -118,6 +120,8 @@ def _same(one: Quantity, other: Quantity) -> bool:
     if "" in kinds or one.inherited or other.inherited:
         united = one if one.kind else other
         loose = one.inherited or other.inherited or united.kind in _BARE_TOO or united.kind.startswith("per")
+        if united.kind.startswith("per") and (other if united is one else one).soft:
+            return False
         return loose and math.isclose(one.number, other.number)
     return False
 

@@ -173,7 +173,10 @@ def _at(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tu
             return replace(
                 _united(1.0, *unit, f"{token.text} {tokens[place + 1].text}", words[place + 1]), soft=True
             ), 2
-    read = spelled(words, place)
+    if word in ("a", "an") and place + 1 < len(words) and words[place + 1] in ("hundred", "thousand", "million"):
+        read = spelled(["one", *words[place + 1 : place + 12]], 0)
+    else:
+        read = spelled(words, place)
     if read is not None:
         number, length = read
         shown_one = length == 1 and number == 1
@@ -181,6 +184,10 @@ def _at(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tu
     if word in ORDINALS and not (place + 1 < len(words) and words[place + 1] == ","):
         return Quantity(ORDINALS[word], ORDINALS[word], "ordinal", token.text, soft=True, group="ordinal"), 1
     if word in LOOSE:
+        unit_at = place + 2 if words[place + 1 : place + 2] in (["a"], ["an"]) else place + 1
+        unit = UNITS.get(words[unit_at]) if unit_at < len(words) else None
+        if unit and LOOSE[word] < 1 and len(words[unit_at]) > 3:  # "half an hour"
+            return _united(LOOSE[word], *unit, _shown(tokens, place, unit_at + 1), words[unit_at]), unit_at + 1 - place
         return Quantity(LOOSE[word], LOOSE[word], "", token.text, soft=True), 1
     return None
 
@@ -213,8 +220,7 @@ def _digits(tokens: list[_Token], words: list[str], place: int, spanish: bool) -
         if letters.text[-1].isalpha() and letters.word not in UNITS and spelled([letters.word], 0) is None:
             return _named(number, token, letters.text), 1
     if before is not None and token.glued and before.text == "-" and not before.glued and number is not None:
-        if place < 2 or not tokens[place - 2].number:
-            number = -number
+        number = -number if place < 2 or not tokens[place - 2].number else number
     if number is None:  # a date, a clock time, a ratio: the same only if written the same
         return Quantity(_code(token.text), _code(token.text), "", token.text), 1
     if end + 1 < len(tokens) and words[end] == "/" and tokens[end + 1].number:
@@ -297,10 +303,11 @@ def _with_unit(
         return _united(number, kind, factor, _shown(tokens, start, stop), unit), stop - start
     if not times and place < len(words) and words[place] == "cmhwater":
         return Quantity(number, number, "cmH2O", f"{shown} cmH2O", unit="cmH2O"), place + 1 - start
-    if end < len(tokens) and tokens[end].text == "-" and end + 1 < len(tokens) and tokens[end + 1].text.isupper():
-        if tokens[end].glued and tokens[end + 1].glued and tokens[start].number:  # 5-HT, 5-FU
-            name = plain(tokens[end + 1].text)
-            return Quantity(number, number, "name", shown, soft=True, group=f"name {name}", name=name), end - start
+    after = tokens[end : end + 2]
+    joined = tokens[start].number and len(after) == 2 and after[0].text == "-" and after[1].text.isupper()
+    if joined and after[0].glued and after[1].glued:  # 5-HT, 5-FU
+        name = plain(after[1].text)
+        return Quantity(number, number, "name", shown, soft=True, group=f"name {name}", name=name), end - start
     if end < len(tokens) and tokens[end].glued and tokens[end].text[0].isalpha() and tokens[start].number:
         soft = True  # 3D, 50s, 18p
     return Quantity(number, number, "", shown, soft=soft), end - start
@@ -380,7 +387,9 @@ def _interval(tokens: list[_Token], words: list[str], place: int, spanish: bool)
     if unit is None or unit[0] not in ("time", "months") or number <= 0:
         return None
     shown = _shown(tokens, place, stop + 1)
-    return _frequency(1.0, 1 / (number * unit[1]), unit[0], shown, soft=length == 0), stop + 1 - place
+    value = 1 / (number * unit[1])
+    a_day = round(value * 86400, 6) if unit[0] == "time" else 1.0
+    return _frequency(a_day, value, unit[0], shown, soft=length == 0), stop + 1 - place
 
 
 def _bound(words: list[str], place: int) -> int:

@@ -19,16 +19,21 @@ _LABEL = re.compile(
     _FLAGS,
 )
 _OPENING = re.compile(
-    r"(?:(?:sure|certainly|of course|absolutely|okay|ok|no problem|claro|por supuesto|desde luego)\b[^\n:]{0,40}?[!,.:]\s*)?"
+    r"(?:(?:sure|certainly|of course|absolutely|okay|ok|no problem|claro|por supuesto"
+    r"|desde luego)\b[^\n:]{0,40}?[!,.:]\s*)?"
     r"(?:here(?:'s| is| are|’s)|below is|this is|the following is|i(?:'ve|’ve| have) (?:reworded|rephrased|rewritten)"
     r"|aqu[ií] (?:tienes|est[aá]|tiene|va)|a continuaci[oó]n)\b[^\n:]{0,100}"
-    r"(?:re-?word|re-?phras|re-?writ|paraphras|version|reformul|parafras|par[aá]fras|reescri|versi[oó]n)[^\n:]{0,80}:\s*",
+    r"(?:re-?word|re-?phras|re-?writ|paraphras|version|reformul|parafras|par[aá]fras|reescri"
+    r"|versi[oó]n)[^\n:]{0,80}:\s*",
     _FLAGS,
 )
-_COURTESY = re.compile(r"(?:sure|certainly|of course|absolutely|claro|por supuesto)(?: thing)?[!.]\s+|sure[!,.:]\s*\n", _FLAGS)
+_COURTESY = re.compile(
+    r"(?:sure|certainly|of course|absolutely|claro|por supuesto)(?: thing)?[!.]\s+|sure[!,.:]\s*\n", _FLAGS
+)
 _CLOSING = re.compile(
     r"\n\s*\W{0,3}(?:note\s*:|i hope (?:this|that)|let me know|please let me know|is there anything|feel free|"
-    r"(?:this|the) (?:rewording|version|rewritten|reworded|rephrased)\b|nota\s*:\s*(?:he|esta)\b|espero que)[^\n]{0,400}\s*\Z",
+    r"(?:this|the) (?:rewording|version|rewritten|reworded|rephrased)\b|nota\s*:\s*(?:he|esta)\b"
+    r"|espero que)[^\n]{0,400}\s*\Z",
     _FLAGS,
 )
 _FENCE = re.compile(r"```[a-z]{0,12}[ \t]*\n(.*?)\n?```\s*\Z", re.IGNORECASE | re.DOTALL)
@@ -36,10 +41,12 @@ _QUOTES = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "�
 _ROUNDS = 4
 
 _REFUSAL = re.compile(
-    r"\b(?:i(?:'m|’m| am) (?:very |so |really )?(?:sorry|afraid)\b|i apologi[sz]e\b|as an? (?:ai|artificial|language model|large language)"
+    r"\b(?:i(?:'m|’m| am) (?:very |so |really )?(?:sorry|afraid)\b|i apologi[sz]e\b|as an? (?:ai|artificial"
+    r"|language model|large language)"
     r"|i(?:'m|’m| am) (?:not able|unable|just an? ai|an ai\b|not a (?:doctor|physician|medical))"
     r"|i (?:can(?:not|'t|’t| not)|won't|won’t|will not|must decline|do not|don't) (?:be able to )?"
-    r"(?:help|assist|provide|fulfil|comply|rewrite|reword|rephrase|answer|do that|give|offer|complete|generate|create|feel comfortable)"
+    r"(?:help|assist|provide|fulfil|comply|rewrite|reword|rephrase|answer|do that|give|offer|complete|generate"
+    r"|create|feel comfortable)"
     r"|unable to (?:assist|help|comply|fulfil|reword|rephrase|provide)"
     r"|lo siento\b|lo lamento\b|como (?:una )?(?:ia\b|inteligencia artificial|modelo de lenguaje)"
     r"|no puedo (?:ayudar|proporcionar|reescribir|reformular|cumplir|responder|dar|ofrecer)"
@@ -48,12 +55,16 @@ _REFUSAL = re.compile(
 )
 _TASK_TALK = re.compile(
     r"\b(?:the (?:question|user|prompt) (?:asks|is asking|wants|states|reads|was)|the (?:original|given|provided) "
-    r"(?:text|answer|response|statement|sentence|passage|question|message)|(?:the|this) (?:answer|text|passage|statement|rewording) (?:above|below|"
-    r"says|states that|explains that|mentions|is asking|can be re)|(?:reword|rephrase|rewrite|paraphrase) (?:the|this|it|your|my|following|that)\b"
-    r"|your (?:answer|text|response|question|message) (?:is|was|says|should|has been)|(?:please )?provide (?:me )?(?:with )?the (?:text|answer)"
+    r"(?:text|answer|response|statement|sentence|passage|question|message)|(?:the|this) (?:answer|text|passage"
+    r"|statement|rewording) (?:above|below|"
+    r"says|states that|explains that|mentions|is asking|can be re)|(?:reword|rephrase|rewrite|paraphrase) (?:the"
+    r"|this|it|your|my|following|that)\b"
+    r"|your (?:answer|text|response|question|message) (?:is|was|says|should|has been)"
+    r"|(?:please )?provide (?:me )?(?:with )?the (?:text|answer)"
     r"|without changing (?:its|the) meaning|keep(?:ing)? the (?:same )?meaning|in your own words"
     r"|la pregunta (?:pide|pregunta|dice)|el (?:texto|mensaje) original|la respuesta (?:original|dice|proporcionada)"
-    r"|(?:reformul|reescrib|parafrase)(?:a|e|ar|ir|o) (?:el|la|este|esta|lo)\b|sin cambiar (?:el|su) (?:significado|sentido))",
+    r"|(?:reformul|reescrib|parafrase)(?:a|e|ar|ir|o) (?:el|la|este|esta|lo)\b|sin cambiar (?:el"
+    r"|su) (?:significado|sentido))",
     _FLAGS,
 )
 _WORD = re.compile(r"[^\W\d_]+")

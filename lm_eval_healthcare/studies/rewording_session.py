@@ -36,6 +36,7 @@ REWORDINGS = Kind("rewording", "--rewording-cache", "rewordings.sqlite3")
 Advance = Callable[[int, int], None]
 """Called with the number of texts that came or failed, and the number that is wanted beyond what was told before."""
 _AT_ONCE = 200
+_BYTES_A_TOKEN = 3  # where nobody can count: rather too many tokens than too few
 
 
 @dataclass
@@ -112,11 +113,12 @@ class RewordingSession:
         """What all rewordings depend on."""
         return self._settings.signature(self._identity, self._instruction.label)
 
-    def prepare(self, passages: Sequence[Passage]) -> Prepared:
+    def prepare(self, passages: Sequence[Passage], looked: Callable[[int], None] = lambda n: None) -> Prepared:
         """See which answers fit into the model's context, and look up what is known.
 
         Args:
             passages: The answers.
+            looked: Called with numbers of answers whose known texts were checked, which takes milliseconds a text.
         """
         prepared = Prepared()
         blank = [is_blank(passage.answer) for passage in passages]
@@ -128,7 +130,7 @@ class RewordingSession:
             elif key not in prepared.distinct:
                 prepared.distinct.add(key)
                 prepared.open[key] = _Open(passage, key, self._settings.tokens_for(passage.answer or ""))
-        prepared.known = self._look_up(prepared)
+        prepared.known = self._look_up(prepared, looked)
         return prepared
 
     def ask(self, prepared: Prepared, advance: Advance = lambda done, more: None) -> None:
@@ -212,15 +214,22 @@ class RewordingSession:
 
         An answer is never cut: a rewording of its beginning is no rewording of it.
         """
-        longest = self._settings.longest
-        if tokens_of(Prompt((Message("user", answer),)), self._backend, longest) > longest:
+        if self._tokens(answer) > self._settings.longest:
             return False
         if self._backend.context is None:
             return True
         left = self._backend.context - self._settings.tokens_for(answer)
         return left > 0 and tokens_of(prompt, self._backend, left) <= left
 
-    def _look_up(self, prepared: Prepared) -> int:
+    def _tokens(self, answer: str) -> int:
+        """Return the tokens of an answer, those of the chat template aside, or more where that does not matter."""
+        size = len(answer.encode("utf-8", "surrogatepass"))
+        if size <= self._settings.longest:  # a token stands for a byte at least
+            return size
+        whole, frame = (self._backend.count(Prompt((Message("user", text),))) for text in (answer, "x"))
+        return size // _BYTES_A_TOKEN if whole is None or frame is None else whole - frame + 1
+
+    def _look_up(self, prepared: Prepared, looked: Callable[[int], None] = lambda n: None) -> int:
         """Settle what the store knows, and leave open what it does not; return how many texts it has."""
         known = 0
         asked = list(prepared.open.values())
@@ -230,6 +239,7 @@ class RewordingSession:
             for one in part:
                 one.to_ask = found[one.key].to_ask
                 known += found[one.key].drawn
+            looked(len(part))
         prepared.open = {one.key: one for one in asked if one.to_ask}
         return known
 

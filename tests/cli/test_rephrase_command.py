@@ -216,6 +216,16 @@ def test_no_server_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "no model at http://127.0.0.1" in capsys.readouterr().err
 
 
+def test_messages_speak_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The back ends are the judge's, and what they say must fit this command; names of files stay as they are."""
+    run_of(tmp_path / "runs", 1)
+    common = ["rephrase", str(tmp_path / "runs"), "-o", str(tmp_path / "out"), "--backend", "hf", "--model"]
+    assert main([*common, "/nowhere/judge-7b"]) == 2
+    assert "model '/nowhere/judge-7b': there is no such folder" in capsys.readouterr().err
+    assert main([*common, "m", "--concurrency", "0"]) == 2
+    assert "the model's concurrency is 0" in capsys.readouterr().err
+
+
 CREDENTIALED = "mimic_repsum"
 
 

@@ -148,9 +148,9 @@ def metrics(**variances: float | None) -> dict[str, Any]:
     ("content", "said"),
     [
         (metrics(a=0.0001, b=0.01, c=None), "Rewording moves a least (by 1% of its range"),  # 0.01 = 1%
-        (metrics(a=0.0001, b=0.01), "b most (by 10%; its variance is 0.01, 100 times as much)"),
+        (metrics(a=0.0001, b=0.01), "b most (by 10%; its variance is 100 times as large)"),
         (metrics(a=0.0, b=0.0), "No metric moves at all"),
-        (metrics(a=0.0, b=0.25), "b most (by 50%; its variance is 0.25)"),
+        (metrics(a=0.0, b=0.25), "does not move a at all, and moves b most (50% of its range)"),
         (metrics(a=0.04), "Rewording moves a by 20% of its range"),
         (metrics(a=None), "No metric has a scaled variance"),
     ],

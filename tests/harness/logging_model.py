@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from lm_eval import simple_evaluate
@@ -31,8 +32,8 @@ class LoggingModel(HFLM):
             file.write(json.dumps([what, prompts]) + "\n")
 
 
-def main(model: str, data: str, cache: str) -> None:
-    """Run the task and print its answers."""
+def run(model: str, data: str, cache: str) -> list[Any]:
+    """Run the task and return its answers."""
     options = {"data": data, "repeats_cache": cache, "repeats": 3, "metrics": "ngram", "answers": "off"}
     out = simple_evaluate(
         model=LoggingModel(pretrained=model, dtype="float32", device="cpu"),
@@ -41,7 +42,19 @@ def main(model: str, data: str, cache: str) -> None:
         gen_kwargs={"max_gen_toks": 6},
         bootstrap_iters=0,
     )
-    print(json.dumps([sample["resps"] for sample in out["samples"]["careqa_open_consistency"]]))
+    return [sample["resps"] for sample in out["samples"]["careqa_open_consistency"]]
+
+
+def main(model: str, data: str, cache: str, to: str) -> None:
+    """For each line on stdin start a run in a child, which needs no imports; print its number, then how it ended."""
+    for _ in sys.stdin:
+        child = os.fork()
+        if not child:
+            Path(to).write_text(json.dumps(run(model, data, cache)), encoding="utf-8")
+            os._exit(0)
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":

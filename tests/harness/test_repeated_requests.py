@@ -238,13 +238,13 @@ class TestStore:
 
 
 def test_seeds_are_of_the_question() -> None:
-    """`printf '7 What?' | sha256sum` begins with 6a2a5f4c, which is 1781161804; less 2^31 - 1 as often as it goes: 1781161804."""
+    """`printf '7 What?' | sha256sum` begins with 6a2a5f4c, which is 1781161804, less than 2^31 - 1."""
     assert Asked("What?", {}, 3, 7).seed == 1781161804
     assert way_for(ScriptedModel()).group == 1
 
 
 def test_killed_at_random_points_and_run_again_asks_nothing_twice(
-    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [{"question": f"{a} {b}", "answer": "rest"} for a in ("fever", "cough", "rash") for b in ("mild", "severe")]
     write_jsonl(tmp_path / "rows" / "careqa_open.jsonl", rows)
@@ -252,34 +252,35 @@ def test_killed_at_random_points_and_run_again_asks_nothing_twice(
     environment = child_environment(CALLS=str(calls), TQDM_DISABLE="1")
     environment["PYTHONPATH"] += os.pathsep + str(TESTS / "harness")
 
-    def command(cache: str) -> list[str]:
-        script = str(TESTS / "harness" / "logging_model.py")
-        return [sys.executable, script, str(llama), str(tmp_path / "rows"), cache]
-
-    def notes() -> list[tuple[str, str]]:
+    def notes(what: str) -> list[str]:
         lines = calls.read_text("utf-8").splitlines() if calls.exists() else []
-        return [(what, prompt) for what, prompts in map(json.loads, lines) for prompt in prompts]
+        return [prompt for kind, prompts in map(json.loads, lines) if kind == what for prompt in prompts]
 
-    rng = random.Random(8)
-    for number in (2, 4):
-        process = subprocess.Popen(
-            command(str(tmp_path / "kept")), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while len([one for one in notes() if one[0] == "answered"]) < number and process.poll() is None:
-            time.sleep(0.005)
-        time.sleep(rng.random() * 0.1)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    killed = Counter(prompt for what, prompt in notes() if what == "asked")
-    done = subprocess.run(
-        command(str(tmp_path / "kept")), env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    asked = Counter(prompt for what, prompt in notes() if what == "asked")
-    assert killed.total() < asked.total()
+    script, rng = str(TESTS / "harness" / "logging_model.py"), random.Random(8)
+    arguments = [str(llama), str(tmp_path / "rows"), str(tmp_path / "kept"), str(tmp_path / "out.json")]
+    with subprocess.Popen(
+        [sys.executable, script, *arguments], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdin is not None
+        assert driver.stdout is not None
+        statuses = []
+        for answered in (2, 4, None):
+            print("run", file=driver.stdin, flush=True)
+            pid = int(driver.stdout.readline())
+            while answered is not None and len(notes("answered")) < answered:
+                time.sleep(0.005)
+            if answered is not None:
+                time.sleep(rng.random() * 0.1)
+                os.kill(pid, signal.SIGKILL)
+                killed = len(notes("asked"))
+            statuses.append(int(driver.stdout.readline()))
+        driver.stdin.close()
+    assert statuses == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    asked = Counter(notes("asked"))
+    assert killed < asked.total()
     assert len(asked) == len(rows)
     # What was being computed when the process died is asked again: at most one question a kill.
     assert asked.total() - len(rows) <= 2
     monkeypatch.setenv("CALLS", os.devnull)
-    logging_model.main(str(llama), str(tmp_path / "rows"), "off")
-    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == json.loads(done.stdout.splitlines()[-1])
+    whole = logging_model.run(str(llama), str(tmp_path / "rows"), "off")
+    assert whole == json.loads((tmp_path / "out.json").read_text("utf-8"))

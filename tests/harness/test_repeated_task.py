@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lm_eval_healthcare import metrics
+from lm_eval_healthcare import metrics, task_manager, tasks_path
 from lm_eval_healthcare.harness.options import OptionError
 from lm_eval_healthcare.harness.plan import PlanOptions, plan
 from lm_eval_healthcare.harness.repeated_options import RepeatedOptions, refuse_greedy, sampled
 from lm_eval_healthcare.harness.run import prepare
 from scripted import ScriptedModel, evaluate, open_rows
-from support import results_of, samples_of
+from scripted_server import ScriptedJudge
+from support import results_of, samples_of, write_jsonl
+from token_models import tiny_llama
 
 TASK = "careqa_open_consistency"
 ANSWERS = ["rest and water", "rest", "", "water water water"]
@@ -84,6 +87,12 @@ class TestScores:
         told = section(run(tmp_path))["repeated"]
         assert (told["identical_answers"], told["distinct_answers_mean"]) == (0, 4.0)
         assert (told["repeats"], told["seed"]) == (4, 0)
+
+    def test_the_harness_cache_never_gives_one_answer_k_times(self, tmp_path: Path) -> None:
+        """The harness's key has no number of the draw: a second run would find one answer for all."""
+        for _ in range(2):
+            out = run(tmp_path, use_cache=str(tmp_path / "cache"))
+            assert [row["resps"] for row in out["samples"][TASK]] == [[ANSWERS]] * 2
 
     def test_predict_only(self, tmp_path: Path) -> None:
         out = run(tmp_path, predict_only=True)
@@ -157,8 +166,6 @@ class TestOptions:
     def test_a_users_task_of_five_lines(self, tmp_path: Path) -> None:
         from lm_eval import simple_evaluate
 
-        from lm_eval_healthcare import task_manager, tasks_path
-
         (tmp_path / "own").mkdir()
         (tmp_path / "own" / "medtext_consistency.yaml").write_text(
             f"include: {tasks_path() / 'medtext' / 'medtext.yaml'}\n"
@@ -177,8 +184,6 @@ class TestOptions:
         assert lm.seen[0][1]["do_sample"] is True
 
     def test_a_filter_of_the_users_is_refused(self, tmp_path: Path) -> None:
-        from lm_eval_healthcare import task_manager, tasks_path
-
         (tmp_path / "x.yaml").write_text(
             f"include: {tasks_path() / 'careqa' / 'careqa_open_consistency.yaml'}\ntask: x\n"
             "filter_list: [{name: none, filter: [{function: take_first}]}]\n",
@@ -202,6 +207,62 @@ class TestSavedAnswers:
         config = results_of(tmp_path / "again")["configs"][TASK]
         assert config["repeats"] == 4
         assert config["metadata"]["healthcare"]["repeated"]["sampler"] == "saved answers"
+
+
+def test_the_judge_grades_every_answer(tmp_path: Path) -> None:
+    """The scripted judge gives the number behind `worth-`; the blank answer has the rubric's lowest, 1, unasked."""
+    replies = ["Stop. worth-5", "Keep. worth-2", "", "Wait. worth-4"]
+    with ScriptedJudge() as server:
+        given = {"judge": server.base_url, "verdict_cache": "off"}
+        out = run(tmp_path, replies, ["Stop."], metadata=given, log_samples=True)
+        assert sum(server.counts.values()) == 3
+    row = out["samples"][TASK][0]
+    assert row["prometheus_per_answer"] == [5, 2, 1, 4]
+    assert row["prometheus"] == out["results"][TASK]["prometheus,none"] == 3.0
+    assert [len(texts) for texts in row["judge_per_answer"]] == [1, 1, 0, 1]
+    assert "[RESULT] 2" in row["judge_per_answer"][1][0]["text"]
+
+
+def test_texts_of_credentialed_data_are_neither_kept_nor_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lm_eval import simple_evaluate
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own = tmp_path / "own" / "x.yaml"
+    own.parent.mkdir()
+    (source,) = tasks_path().glob("**/mimic_hospital_course.yaml")
+    own.write_text(
+        f"include: {source}\ntask: mimic_consistency\n"
+        "class: !function lm_eval_healthcare.harness.repeated_answers.RepeatedAnswersTask\nrepeats: 2\n",
+        encoding="utf-8",
+    )
+    row = {"extractive_notes_summ": "No effusion.", "target_text": "Normal."}
+    write_jsonl(tmp_path / "rows" / "mimic.jsonl", [row])
+    options = {"data": str(tmp_path / "rows"), "metrics": "rouge1", "answers": "off"}
+    manager = task_manager(metadata=options, include_path=str(own.parent), include_defaults=False)
+    lm = ScriptedModel(["Normal.", "Secret."])
+    out = simple_evaluate(model=lm, tasks=["mimic_consistency"], task_manager=manager)
+    (row,) = out["samples"]["mimic_consistency"]
+    assert row["rouge1_per_answer"] == [1.0, 0.0]
+    assert row["rouge1"] == 0.5
+    text = json.dumps(row)
+    assert not any(secret in text for secret in ("Secret", "effusion", "Normal"))
+    assert row["arguments"][0][2]["cache"] == "off"
+    assert not list((tmp_path / "cache").rglob("*.sqlite3"))
+
+
+def test_plan_probes_a_model_with_single_answers_and_counts_k_for_the_judge(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    model, data = tiny_llama(tmp_path / "m", adds_bos=False), open_rows(tmp_path, ["rest", "water"])
+    command = ["--model", "hf", "--model_args", f"pretrained={model},dtype=float32", "--device", "cpu", "--tasks", TASK,
+               "--metadata", f"data={data}", "metrics=ngram", "repeats=3", f"judge={model}", "judge_backend=hf",
+               "--gen_kwargs", "max_gen_toks=4"]  # fmt: skip
+    found = plan(command, PlanOptions(probe=2.0))
+    assert found.probed is not None
+    assert found.probed.output_rate
+    assert found.tasks[0].requests == 6
+    assert found.judge[0].answers == 6
 
 
 def test_plan_counts_k_answers(tmp_path: Path) -> None:

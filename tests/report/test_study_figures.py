@@ -52,6 +52,25 @@ def test_means_and_medians_stand_where_they_are() -> None:
     assert places["|"] == pytest.approx(math.log10(0.02))
 
 
+def test_a_quartile_between_zero_and_the_least_value_stays_inside() -> None:
+    """The first quartile of 0, 0.001, 0.01, 0.1 is 0.00075, left of an axis that begins at 0.001."""
+    from lm_eval_healthcare.report.study_figures import variance_figure
+
+    (axes,) = variance_figure(resilience_study(a=[0.0, 0.001, 0.01, 0.1])).axes
+    (line,) = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linewidth() == 1.6]
+    assert line.get_xdata()[0] == -3.0
+
+
+def test_rounding_is_no_variance() -> None:
+    """A sum of seven 0.1, divided by seven, is not 0.1 in binary; a variance of 1e-34 would make the axis useless."""
+    from lm_eval_healthcare.report.study_figures import variance_figure
+
+    (one,) = distributions(resilience_study(a=[1e-34, 0.01, 0.02]))
+    assert one.zeros == 1
+    (axes,) = variance_figure(resilience_study(a=[1e-34, 0.01, 0.02])).axes
+    assert axes.get_xlim()[0] > -4
+
+
 def test_one_labelled_point_for_each_metric_above_zero() -> None:
     from lm_eval_healthcare.report.study_figures import metric_figure
 

@@ -17,7 +17,7 @@ from lm_eval_healthcare.judge.store import Stored, VerdictStore
 from lm_eval_healthcare.studies import rewording_outcome
 from lm_eval_healthcare.studies.rewording_checks import Finding, check
 from lm_eval_healthcare.studies.rewording_outcome import Passage, Version, settle
-from lm_eval_healthcare.studies.rewording_prompt import fence_of, instruction, without_fences
+from lm_eval_healthcare.studies.rewording_prompt import fence_of, instruction, repeats_instruction, without_fences
 from lm_eval_healthcare.studies.rewording_session import REWORDINGS, RewordingSession
 from lm_eval_healthcare.studies.rewording_settings import RephraseError, RewordingSettings
 from rewordable_answers import answer, reworded
@@ -316,7 +316,20 @@ def test_fences_that_a_model_repeats_are_taken_away() -> None:
     code = fence_of(text)
     assert without_fences(f"<<<passage {code}>>>\nShe rests.\n<<<end of passage {code}>>>", text) == "She rests."
     assert without_fences("<<<passage>>>\nShe rests.\n<<<end of passage>>>", text) == "She rests."
+    assert without_fences("<<<Passage E15891474>>\nShe rests.\n<<<End of passage E158>>", text) == "She rests."
     assert without_fences(" She rests.\n\npassage\n", text) == " She rests.\n\npassage\n"
+
+
+def test_a_model_that_repeats_the_instruction_is_turned_down() -> None:
+    """The sentence is one that a small model wrote; in an answer that has it, it is no repetition."""
+    told = "Removed the text when no introduction, no heading, no quotation marks, no note after it."
+    assert repeats_instruction(f"She rests. {told}", answer(1))
+    assert not repeats_instruction(f"She rests. {told}", f"{told} {answer(1)}")
+    assert not any(repeats_instruction(reworded(answer(k), k), answer(k)) for k in range(50))
+    backend = Scripted(lambda text, seed, n: f"{reworded(text, seed)} {told if n == 1 else ''}")
+    (versions,) = asked_for(session(backend, n=1), [Passage(answer(1))])
+    assert len(versions[0].rejected) == 1
+    assert told not in str(versions[0].text)
 
 
 def test_own_instructions(tmp_path: object) -> None:
@@ -343,6 +356,19 @@ def test_own_instructions(tmp_path: object) -> None:
             instruction(str(folder / name))
     with pytest.raises(RephraseError, match="no such file"):
         instruction("nowhere.txt")
+
+
+def test_a_rewording_has_the_language_of_its_answer_not_of_the_task() -> None:
+    english, spanish = (
+        Passage(answer(1), language="es"),
+        Passage("Debe descansar en casa y beber mucha agua.", "", "es"),
+    )
+    assert english.spoken is None
+    assert spanish.spoken == "es"
+    assert Passage(answer(1), language="xx").spoken is None
+    backend = Scripted()
+    (versions,) = asked_for(session(backend), [english])
+    assert all(one.text for one in versions)
 
 
 def test_settling_waits_for_a_whole_turn() -> None:

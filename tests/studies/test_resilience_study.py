@@ -75,15 +75,16 @@ def test_without_the_original_and_with_fewer_versions(tmp_path: Path) -> None:
 
 
 def test_rules_are_told_by_name_whatever_their_place(tmp_path: Path) -> None:
-    """The first rule of one answer may be the second of another, where it changed nothing."""
+    """The first rule of one answer may be the second of another, where it changed nothing; none is left for a third."""
     rows = [
-        row(0, [FULL, THREE, TWO], by=["rules:case", "rules:spelling"]),
-        row(1, [FULL, TWO, THREE], by=["rules:spelling", "rules:case"]),
+        row(0, [FULL, THREE, TWO, None], by=["rules:case", "rules:spelling", "rules"]),
+        row(1, [FULL, TWO, THREE, None], by=["rules:spelling", "rules:case", "rules"]),
     ]
     reworded(tmp_path, rows)
     (task,) = tasks_of(tmp_path)
-    assert version_names(task, task.rows[1]) == ["original", "rules:spelling", "rules:case"]
-    by_version = study([task], [[1, 2, 4], [1, 4, 2]]).content({})["metrics"]["m"]["by_version"]
+    assert version_names(task.rows[1]) == ["original", "rules:spelling", "rules:case", ""]
+    by_version = study([task], [[1, 2, 4, NAN], [1, 4, 2, NAN]]).content({})["metrics"]["m"]["by_version"]
+    assert set(by_version) == {"rules:case", "rules:spelling"}
     assert by_version["rules:case"] == {"mean": 2.0, "mean_change": 1.0, "n": 2}
     assert by_version["rules:spelling"] == {"mean": 4.0, "mean_change": 3.0, "n": 2}
 

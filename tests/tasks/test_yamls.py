@@ -76,7 +76,9 @@ def test_groups_and_tags() -> None:
     tagged = {entry.name for entry in TASKS if "healthcare" in tags(entry)}
     relaxed = {entry.name for entry in TASKS if "healthcare_relaxed_perplexity" in tags(entry)}
     assert relaxed == {f"{name}_relaxed_perplexity" for name in ("careqa_open", "medtext", "olaph")}
-    assert tagged == {entry.name for entry in TASKS} - private - alias - relaxed
+    repeated = {entry.name for entry in TASKS if "healthcare_consistency" in tags(entry)}
+    assert repeated == {"careqa_open_consistency"}
+    assert tagged == {entry.name for entry in TASKS} - private - alias - relaxed - repeated
     perplexities = {entry.name for entry in TASKS if "healthcare_perplexity" in tags(entry)}
     assert perplexities == {f"{name}{end}" for name in OPEN for end in ("_perplexity", "_conditional_perplexity")}
     kinds = (
