@@ -97,9 +97,9 @@ class GeneratedTextTask(HealthcareTask):
         for instance in self._instances or []:
             for name, text in instance.filtered_resps.items():
                 if isinstance(text, str):
-                    instance.filtered_resps[name] = self.scored_text(text, str(instance.args[0]))
+                    instance.filtered_resps[name] = self.scored_text(text, instance.args[0])
 
-    def scored_text(self, reply: str, prompt: str) -> str:
+    def scored_text(self, reply: str, prompt: Any) -> str:
         """Return what is scored of a reply: without reasoning and leading blanks, up to a stop string."""
         if self.options.reasoning != "off":
             answer = without_reasoning(reply, self._begins_reasoning(prompt))
@@ -108,9 +108,12 @@ class GeneratedTextTask(HealthcareTask):
             reply = answer.text
         return stopped(reply.lstrip(), self.stops)
 
-    def _begins_reasoning(self, prompt: str) -> bool:
-        """Say whether the chat template, not a question that happens to end so, begins the model's reasoning."""
-        return self.chat and opens_reasoning(prompt)
+    def _begins_reasoning(self, prompt: Any) -> bool:
+        """Say whether the chat template, not a question that happens to end so, begins the model's reasoning.
+
+        A chat server lays its prompts out itself and gets the turns, in the harness's own form, which is no text.
+        """
+        return self.chat and isinstance(prompt, str) and opens_reasoning(prompt)
 
     def _warn_of_empty(self, empty: int, cut: int, total: int) -> None:
         if empty * 2 > total and empty > cut:

@@ -121,7 +121,7 @@ class RepeatedAnswersTask(OpenEndedTask):
 
     def _clean_filtered(self) -> None:
         for instance in self._instances or []:
-            prompt = str(instance.args[0])
+            prompt = instance.args[0]
             for name, texts in instance.filtered_resps.items():
                 instance.filtered_resps[name] = [
                     self.scored_text(text, prompt) if isinstance(text, str) else text for text in texts

@@ -1,0 +1,64 @@
+"""A model behind a chat server, which lays its prompts out itself: the harness gives it turns, not a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_healthcare.cli.main import main
+from scripted import open_rows
+from scripted_server import ScriptedJudge
+from support import results_of, samples_of
+
+REFERENCE = "Septic arthritis."
+
+
+def ask(server: ScriptedJudge, folder: Path, task: str, *metadata: str) -> None:
+    arguments = f"base_url={server.base_url}/chat/completions,model={server.models[0]},num_concurrent=4,max_retries=1"
+    done = main(
+        [
+            "run", "--model", "local-chat-completions", "--model_args", arguments, "--tasks", task,
+            "--apply_chat_template", "--output_path", str(folder / "out"), "--log_samples",
+            "--metadata", "metrics=rouge1", f"data={folder / 'data'}", *metadata,
+        ]
+    )  # fmt: skip
+    assert done == 0
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    open_rows(tmp_path / "data", [REFERENCE] * 3)
+    return tmp_path
+
+
+def test_open_ended_questions(rows: Path) -> None:
+    def say(text: str, seed: Any) -> str:
+        return "<think>Gout?</think>Septic arthritis." if "1" in text else "Gout."
+
+    with ScriptedJudge(say=say) as server:
+        ask(server, rows, "careqa_open")
+        assert sorted(server.counts.values()) == [1, 1, 1]
+    samples = samples_of(rows / "out", "careqa_open")
+    answers = [sample["filtered_resps"][0] for sample in samples]
+    assert set(answers) <= {REFERENCE, "Gout."}
+    assert answers == [
+        REFERENCE if "</think>" in sample["resps"][0][0] else sample["resps"][0][0] for sample in samples
+    ]
+
+
+def test_several_answers_a_question(rows: Path) -> None:
+    with ScriptedJudge(say=lambda text, seed: f"Answer of seed {seed}.", latency=0.02) as server:
+        ask(server, rows, "careqa_open_consistency", "repeats=4", "repeats_seed=7")
+        asked = dict(server.counts)
+        assert sorted(asked.values()) == [4, 4, 4]
+        assert server.most_at_once > 1
+        for sample in samples_of(rows / "out", "careqa_open_consistency"):
+            assert sample["resps"] == [[f"Answer of seed {seed}." for seed in (7, 8, 9, 10)]]
+        facts = results_of(rows / "out")["configs"]["careqa_open_consistency"]["metadata"]["healthcare"]["repeated"]
+        assert facts["identical_answers"] == 0
+        ask(server, rows, "careqa_open_consistency", "repeats=4", "repeats_seed=7")
+        assert dict(server.counts) == asked, "answers that are known are asked again"
