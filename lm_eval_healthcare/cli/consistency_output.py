@@ -108,8 +108,8 @@ def _need(need: Mapping[str, Any]) -> str:
     wanted = _short(need["se"])
     if need["repeats"] is not None:
         return f"{wanted}: {need['repeats']}"
-    many = "" if need["prompts_needed"] is None else f", but {need['prompts_needed']:,} questions"
-    return f"{wanted}: no number is enough{many}"
+    many = "" if need["prompts_needed"] is None else f", {need['prompts_needed']:,} questions are"
+    return f"{wanted}: no number of answers is enough{many}"
 
 
 def _show_pairs(pairs: Sequence[Mapping[str, Any]]) -> None:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from lm_eval_healthcare.judge.options import JudgeOptions
     from lm_eval_healthcare.judge.saved import Plan
-    from lm_eval_healthcare.studies.rephrase import Forecast, Rephrasing, WrittenRun
-    from lm_eval_healthcare.studies.rewording_session import RewordingSession
-    from lm_eval_healthcare.studies.rewording_settings import RewordingSettings
+    from lm_eval_healthcare.studies.rewording.rephrase import Forecast, Rephrasing, WrittenRun
+    from lm_eval_healthcare.studies.rewording.session import RewordingSession
+    from lm_eval_healthcare.studies.rewording.settings import RewordingSettings
 
 logger = logging.getLogger("lm_eval_healthcare")
 
@@ -94,7 +94,7 @@ def _execute(args: argparse.Namespace) -> int:
     from lm_eval_healthcare.judge.options import JudgeOptions
     from lm_eval_healthcare.judge.saved import refuse_to_send
     from lm_eval_healthcare.results.discovery import find
-    from lm_eval_healthcare.studies.rephrase import Rephrasing, plan_rewording, refuse_private
+    from lm_eval_healthcare.studies.rewording.rephrase import Rephrasing, plan_rewording, refuse_private
 
     level = logging.INFO if args.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s: %(message)s", stream=sys.stderr)
@@ -131,7 +131,7 @@ def _execute(args: argparse.Namespace) -> int:
 
 
 def _by_rules(rephrasing: Rephrasing, drawn: RewordingSettings, args: argparse.Namespace) -> list[WrittenRun] | None:
-    from lm_eval_healthcare.studies.rephrase import RulesRewriter
+    from lm_eval_healthcare.studies.rewording.rephrase import RulesRewriter
 
     if args.dry_run:
         print(f"{len(rephrasing.tasks)} tasks to reword by rules", file=sys.stderr)
@@ -147,8 +147,8 @@ def _by_model(
     from dataclasses import asdict
 
     from lm_eval_healthcare.judge.store import VerdictStore
-    from lm_eval_healthcare.studies.rewording_prompt import instruction
-    from lm_eval_healthcare.studies.rewording_session import REWORDINGS, RewordingSession
+    from lm_eval_healthcare.studies.rewording.prompt import instruction
+    from lm_eval_healthcare.studies.rewording.session import REWORDINGS, RewordingSession
 
     words = instruction(args.instruction)
     if not args.dry_run:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lm_eval_healthcare.judge.options import JudgeOptions
-    from lm_eval_healthcare.studies.rewording_settings import RewordingSettings
+    from lm_eval_healthcare.studies.rewording.settings import RewordingSettings
 
 RULES = "rules"
 BACKENDS = ("auto", "openai", "hf", "vllm", RULES)
@@ -90,9 +90,9 @@ def settings(args: argparse.Namespace) -> RewordingSettings:
     """Return how rewordings are drawn.
 
     Raises:
-        lm_eval_healthcare.studies.rewording_settings.RephraseError: If a value makes no sense.
+        lm_eval_healthcare.studies.rewording.settings.RephraseError: If a value makes no sense.
     """
-    from lm_eval_healthcare.studies.rewording_settings import RewordingSettings
+    from lm_eval_healthcare.studies.rewording.settings import RewordingSettings
 
     return RewordingSettings.of(args.preset, **{name: getattr(args, name) for name in _SETTINGS})
 
@@ -104,7 +104,7 @@ def model_options(args: argparse.Namespace) -> JudgeOptions:
         UserError: If a value cannot be used.
     """
     from lm_eval_healthcare.judge.options import JudgeOptions
-    from lm_eval_healthcare.studies.rewording_settings import RephraseError
+    from lm_eval_healthcare.studies.rewording.settings import RephraseError
 
     if args.model is None and args.base_url is None and args.backend != "openai":
         raise RephraseError(
@@ -119,9 +119,9 @@ def refuse_model_options(args: argparse.Namespace) -> None:
     """Refuse options that say something of a model where rules reword.
 
     Raises:
-        lm_eval_healthcare.studies.rewording_settings.RephraseError: If there is one.
+        lm_eval_healthcare.studies.rewording.settings.RephraseError: If there is one.
     """
-    from lm_eval_healthcare.studies.rewording_settings import RephraseError
+    from lm_eval_healthcare.studies.rewording.settings import RephraseError
 
     names = ("model", *_OF_BACKENDS, *(name for name in _SETTINGS if name not in ("n", "failure_limit")))
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
@@ -134,10 +134,10 @@ def about_models() -> Iterator[None]:
     """Let errors of the judge's back ends, which run any model, speak of a model.
 
     Raises:
-        lm_eval_healthcare.studies.rewording_settings.RephraseError: In place of a `JudgeError`.
+        lm_eval_healthcare.studies.rewording.settings.RephraseError: In place of a `JudgeError`.
     """
     from lm_eval_healthcare.judge.errors import JudgeError
-    from lm_eval_healthcare.studies.rewording_settings import RephraseError
+    from lm_eval_healthcare.studies.rewording.settings import RephraseError
 
     try:
         yield

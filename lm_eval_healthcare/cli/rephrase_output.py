@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from lm_eval_healthcare.judge.saved import Plan
     from lm_eval_healthcare.results.discovery import Found
-    from lm_eval_healthcare.studies.rephrase import WrittenRun
-    from lm_eval_healthcare.studies.reworded_results import RewordedTask
+    from lm_eval_healthcare.studies.rewording.rephrase import WrittenRun
+    from lm_eval_healthcare.studies.rewording.results import RewordedTask
 
 _MOST_FILES = 10
 _MOST_REASONS = 4
@@ -42,7 +42,7 @@ class Outcome:
     @property
     def share_missing(self) -> float:
         """Share of the rewordings that are missing."""
-        from lm_eval_healthcare.studies.rewording_outcome import Counts
+        from lm_eval_healthcare.studies.rewording.outcome import Counts
 
         counts = Counts()
         for task in self.tasks:

@@ -52,7 +52,7 @@ def execute(args: argparse.Namespace) -> int:
     from lm_eval_healthcare.cli.score_options import patterns
     from lm_eval_healthcare.cli.study_options import asked_metrics, start
     from lm_eval_healthcare.studies.resilience import ResilienceStudy
-    from lm_eval_healthcare.studies.reworded_answers import read_reworded
+    from lm_eval_healthcare.studies.rewording.answers import read_reworded
 
     start(args, "resilience")
     names = asked_metrics(args) or [_DEFAULT_METRICS]

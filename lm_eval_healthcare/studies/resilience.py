@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lm_eval_healthcare.analysis.resilience import Resilience, clusters, range_of, resilience
-from lm_eval_healthcare.studies.reworded_answers import ORIGINAL, counts, facts, version_names
+from lm_eval_healthcare.studies.rewording.answers import ORIGINAL, counts, facts, version_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

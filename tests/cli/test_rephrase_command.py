@@ -18,7 +18,7 @@ import pytest
 from lm_eval_healthcare.cli.main import main
 from lm_eval_healthcare.results.discovery import find
 from lm_eval_healthcare.results.samples_file import prediction
-from lm_eval_healthcare.studies.rewording_settings import RewordingSettings
+from lm_eval_healthcare.studies.rewording.settings import RewordingSettings
 from rewordable_answers import answer, reworded
 from saved_runs import STAMP, sample, write_run
 from scripted_server import ScriptedJudge

@@ -14,12 +14,12 @@ from lm_eval_healthcare.judge.prompt import Prompt
 from lm_eval_healthcare.judge.reasons import Reason
 from lm_eval_healthcare.judge.settings import Sampling
 from lm_eval_healthcare.judge.store import Stored, VerdictStore
-from lm_eval_healthcare.studies import rewording_outcome
-from lm_eval_healthcare.studies.rewording_checks import Finding, check
-from lm_eval_healthcare.studies.rewording_outcome import Passage, Version, settle
-from lm_eval_healthcare.studies.rewording_prompt import fence_of, instruction, repeats_instruction, without_fences
-from lm_eval_healthcare.studies.rewording_session import REWORDINGS, RewordingSession
-from lm_eval_healthcare.studies.rewording_settings import RephraseError, RewordingSettings
+from lm_eval_healthcare.studies.rewording import outcome as rewording_outcome
+from lm_eval_healthcare.studies.rewording.checks import Finding, check
+from lm_eval_healthcare.studies.rewording.outcome import Passage, Version, settle
+from lm_eval_healthcare.studies.rewording.prompt import fence_of, instruction, repeats_instruction, without_fences
+from lm_eval_healthcare.studies.rewording.session import REWORDINGS, RewordingSession
+from lm_eval_healthcare.studies.rewording.settings import RephraseError, RewordingSettings
 from rewordable_answers import answer, reworded
 
 GONE = "gone"

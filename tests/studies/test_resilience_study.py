@@ -12,7 +12,7 @@ import pytest
 from lm_eval_healthcare.results.repeated_answers import RepeatedTask
 from lm_eval_healthcare.studies.answer_scores import AnswerScores
 from lm_eval_healthcare.studies.resilience import ResilienceStudy
-from lm_eval_healthcare.studies.reworded_answers import NO_REWORDINGS, OLDER, counts, read_reworded, version_names
+from lm_eval_healthcare.studies.rewording.answers import NO_REWORDINGS, OLDER, counts, read_reworded, version_names
 from reworded_files import FULL, NONE, THREE, TWO, reworded, row
 
 NAN = math.nan

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_healthcare.judge.errors import JudgeError
-from lm_eval_healthcare.studies.rewording_checks import Fault, Limits, check, cleaned
-from lm_eval_healthcare.studies.rewording_drugs import drugs
-from lm_eval_healthcare.studies.rewording_quantity_reader import quantities
+from lm_eval_healthcare.studies.rewording.checks import Fault, Limits, check, cleaned
+from lm_eval_healthcare.studies.rewording.drugs import drugs
+from lm_eval_healthcare.studies.rewording.quantity_reader import quantities
 
 
 def faults(*args, **kwargs):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_eval_healthcare.studies.rewording_checks import check
+from lm_eval_healthcare.studies.rewording.checks import check
 
 ACCEPTABLE = [
     ("Give 5 mg of morphine.", "Five milligrams of morphine should be given."),

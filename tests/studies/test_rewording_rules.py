@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_healthcare.studies.rewording_checks import meaning_findings
-from lm_eval_healthcare.studies.rewording_rules import RULES, apply_rule, reword
-from lm_eval_healthcare.studies.rewording_spellings import TO_AMERICAN, TO_BRITISH
+from lm_eval_healthcare.studies.rewording.checks import meaning_findings
+from lm_eval_healthcare.studies.rewording.rules import RULES, apply_rule, reword
+from lm_eval_healthcare.studies.rewording.spellings import TO_AMERICAN, TO_BRITISH
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import re
 
-from lm_eval_healthcare.studies.rewording_drug_names import NOT_DRUGS, STEMS, canonical, groups
-from lm_eval_healthcare.studies.rewording_faults import Fault, Finding
-from lm_eval_healthcare.studies.rewording_number_words import plain
+from lm_eval_healthcare.studies.rewording.drug_names import NOT_DRUGS, STEMS, canonical, groups
+from lm_eval_healthcare.studies.rewording.faults import Fault, Finding
+from lm_eval_healthcare.studies.rewording.number_words import plain
 
 _SHORTEST = 7
 _WORD = re.compile(r"[^\W\d_]{3,40}")

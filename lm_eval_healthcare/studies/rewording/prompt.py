@@ -20,7 +20,7 @@ from lm_eval_healthcare.judge.errors import JudgeError
 from lm_eval_healthcare.judge.prompt import Message, Prompt
 from lm_eval_healthcare.judge.strict_yaml import kind_of, known_keys, load_yaml, mapping
 from lm_eval_healthcare.judge.template import Template, from_braces
-from lm_eval_healthcare.studies.rewording_settings import RephraseError
+from lm_eval_healthcare.studies.rewording.settings import RephraseError
 
 PACK = "pack"
 _MOST_BYTES = 100_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lm_eval_healthcare.studies.rewording_number_words import word_set
+from lm_eval_healthcare.studies.rewording.number_words import word_set
 
 _GROUPS = """
 paracetamol|acetaminophen|tylenol|panadol|apap

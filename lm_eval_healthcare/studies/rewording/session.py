@@ -22,12 +22,12 @@ from lm_eval_healthcare.judge.prompt import Message, Prompt
 from lm_eval_healthcare.judge.reasons import Reason
 from lm_eval_healthcare.judge.store import Kind, Stored, VerdictStore
 from lm_eval_healthcare.metrics import is_blank
-from lm_eval_healthcare.studies.rewording_outcome import BLANK, NO_REPLY, TOO_LONG, Passage, Settled, Version, settle
+from lm_eval_healthcare.studies.rewording.outcome import BLANK, NO_REPLY, TOO_LONG, Passage, Settled, Version, settle
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.judge.backends.base import Backend
-    from lm_eval_healthcare.studies.rewording_prompt import Instruction
-    from lm_eval_healthcare.studies.rewording_settings import RewordingSettings
+    from lm_eval_healthcare.studies.rewording.prompt import Instruction
+    from lm_eval_healthcare.studies.rewording.settings import RewordingSettings
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from lm_eval_healthcare.results.results_file import (
     task_metadata,
 )
 from lm_eval_healthcare.results.samples_file import SampleFile, completed
-from lm_eval_healthcare.studies.rewording_outcome import ORIGINAL, Counts, Passage, Version
+from lm_eval_healthcare.studies.rewording.outcome import ORIGINAL, Counts, Passage, Version
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.results.discovery import RunFiles

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from lm_eval_healthcare.judge.language import LANGUAGES, mismatch
 from lm_eval_healthcare.results.reasoning import without_reasoning
-from lm_eval_healthcare.studies.rewording_checks import Fault, Finding, check, cleaned
-from lm_eval_healthcare.studies.rewording_prompt import repeats_instruction, without_fences
+from lm_eval_healthcare.studies.rewording.checks import Fault, Finding, check, cleaned
+from lm_eval_healthcare.studies.rewording.prompt import repeats_instruction, without_fences
 
 ORIGINAL = "original"
 RULES = "rules"

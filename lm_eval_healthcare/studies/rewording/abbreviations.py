@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lm_eval_healthcare.studies.rewording_number_words import word_set
+from lm_eval_healthcare.studies.rewording.number_words import word_set
 
 EXPANSIONS = {
     "BP": "blood pressure", "HR": "heart rate", "SOB": "shortness of breath",

@@ -18,9 +18,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lm_eval_healthcare.studies.rewording_abbreviations import expanded
-from lm_eval_healthcare.studies.rewording_number_words import UNITS, word_set
-from lm_eval_healthcare.studies.rewording_spellings import TO_AMERICAN, TO_BRITISH
+from lm_eval_healthcare.studies.rewording.abbreviations import expanded
+from lm_eval_healthcare.studies.rewording.number_words import UNITS, word_set
+from lm_eval_healthcare.studies.rewording.spellings import TO_AMERICAN, TO_BRITISH
 
 RULES = ("case", "punctuation", "spelling", "abbreviations", "prose")
 """The names of the rules."""

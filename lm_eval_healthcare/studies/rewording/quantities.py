@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from lm_eval_healthcare.studies.rewording_faults import Fault, Finding
-from lm_eval_healthcare.studies.rewording_quantity_reader import Quantity, quantities
+from lm_eval_healthcare.studies.rewording.faults import Fault, Finding
+from lm_eval_healthcare.studies.rewording.quantity_reader import Quantity, quantities
 
 _BARE_TOO = frozenset({"time", "months", "mmHg", "celsius", "fahrenheit", "degrees", "count/time", "speed", "rate"})
 """Kinds whose unit is often understood: "aged 45", "a pressure of 120/80", "a temperature of 38.5"."""

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lm_eval_healthcare.judge.language import LANGUAGES, language_of, mismatch
-from lm_eval_healthcare.studies.rewording_drugs import drug_findings
-from lm_eval_healthcare.studies.rewording_faults import MEANING, Fault, Finding
-from lm_eval_healthcare.studies.rewording_negations import negation_findings
-from lm_eval_healthcare.studies.rewording_quantities import quantity_findings
-from lm_eval_healthcare.studies.rewording_replies import (
+from lm_eval_healthcare.studies.rewording.drugs import drug_findings
+from lm_eval_healthcare.studies.rewording.faults import MEANING, Fault, Finding
+from lm_eval_healthcare.studies.rewording.negations import negation_findings
+from lm_eval_healthcare.studies.rewording.quantities import quantity_findings
+from lm_eval_healthcare.studies.rewording.replies import (
     cleaned,
     refusal,
     repeats_question,

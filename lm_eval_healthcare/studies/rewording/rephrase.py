@@ -18,17 +18,17 @@ from lm_eval_healthcare.results.results_file import ResultsError, task_config, t
 from lm_eval_healthcare.results.samples_file import SampleFile
 from lm_eval_healthcare.results.texts import NoText, TextRow, read_texts
 from lm_eval_healthcare.results.writing import RunWriter, place_of, refuse_unwritable
-from lm_eval_healthcare.studies import reworded_results
-from lm_eval_healthcare.studies.reworded_results import RewordedTask, is_reworded
-from lm_eval_healthcare.studies.rewording_outcome import BLANK, CHANGES_NOTHING, NO_MORE_RULES, RULES, Passage, Version
-from lm_eval_healthcare.studies.rewording_settings import RephraseError
+from lm_eval_healthcare.studies.rewording import results as reworded_results
+from lm_eval_healthcare.studies.rewording.outcome import BLANK, CHANGES_NOTHING, NO_MORE_RULES, RULES, Passage, Version
+from lm_eval_healthcare.studies.rewording.results import RewordedTask, is_reworded
+from lm_eval_healthcare.studies.rewording.settings import RephraseError
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.data.catalogue import TaskFacts
     from lm_eval_healthcare.judge.rubric import Rubric
     from lm_eval_healthcare.judge.saved import Plan
     from lm_eval_healthcare.results.discovery import RunFiles
-    from lm_eval_healthcare.studies.rewording_session import RewordingSession
+    from lm_eval_healthcare.studies.rewording.session import RewordingSession
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +66,14 @@ class RulesRewriter:
     @property
     def signature(self) -> str:
         """What the rewordings depend on."""
-        from lm_eval_healthcare.studies.rewording_rules import RULES as NAMES
+        from lm_eval_healthcare.studies.rewording.rules import RULES as NAMES
 
         return f"rephrase|rules:{'+'.join(NAMES)}|n:{self.n}|version:1"
 
     def versions(self, passages: Sequence[Passage]) -> Iterator[tuple[bytes | None, list[Version]]]:
         """Yield the rewordings of each answer, in order."""
         from lm_eval_healthcare.judge.language import language_of
-        from lm_eval_healthcare.studies.rewording_rules import reword
+        from lm_eval_healthcare.studies.rewording.rules import reword
 
         for passage in passages:
             if is_blank(passage.answer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lm_eval_healthcare.studies.rewording_number_words import plain
+from lm_eval_healthcare.studies.rewording.number_words import plain
 
 _FLAGS = re.IGNORECASE
 _WHAT = r"(?:(?:re-?worded|re-?phrased|re-?written|paraphrased|revised|alternative|new|final|simplified)\s+)"

@@ -7,7 +7,7 @@ import re
 import zlib
 from dataclasses import dataclass, replace
 
-from lm_eval_healthcare.studies.rewording_number_words import (
+from lm_eval_healthcare.studies.rewording.number_words import (
     BEFORE_ROMAN,
     EVERY,
     LOOSE,

@@ -16,8 +16,8 @@ import functools
 import re
 from dataclasses import dataclass, field
 
-from lm_eval_healthcare.studies.rewording_faults import Fault, Finding
-from lm_eval_healthcare.studies.rewording_number_words import plain, word_set
+from lm_eval_healthcare.studies.rewording.faults import Fault, Finding
+from lm_eval_healthcare.studies.rewording.number_words import plain, word_set
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[.;:!?,\n()]")
 _NO_NEGATION = re.compile(
