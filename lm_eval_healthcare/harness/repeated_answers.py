@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +17,13 @@ from lm_eval_healthcare.harness.repeated_options import RepeatedOptions, refuse_
 from lm_eval_healthcare.harness.repeated_store import OFF
 from lm_eval_healthcare.harness.rows import answer_key
 from lm_eval_healthcare.judge.outcome import METRIC
-from lm_eval_healthcare.scoring.document_values import document_values
+from lm_eval_healthcare.scoring.document_values import PER_ANSWER, document_values, of_several, per_answer
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.harness.judged import TaskJudge
 
 logger = logging.getLogger(__name__)
 
-PER_ANSWER = "_per_answer"
-"""What stands behind a metric's name where the log has one value for each answer."""
 _GENERATES = "generate_until"
 _SAVED = "saved answers"
 
@@ -224,11 +221,4 @@ def _one_by_one(docs: Sequence[dict[str, Any]], results: Sequence[Sequence[Any]]
 
 def _together(values: Sequence[dict[str, Any]], listed: Sequence[str]) -> dict[str, Any]:
     """Return the means over a question's answers that have a value, and the values of some one by one."""
-    out: dict[str, Any] = {}
-    for name in values[0]:
-        numbers = [float(one[name]) for one in values]
-        found = [number for number in numbers if not math.isnan(number)]
-        out[name] = math.fsum(found) / len(found) if found else math.nan
-        if name in listed:
-            out[f"{name}{PER_ANSWER}"] = numbers
-    return out
+    return {**of_several(values), **per_answer(values, listed)}

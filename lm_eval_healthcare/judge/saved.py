@@ -15,7 +15,13 @@ from lm_eval_healthcare.judge.near import is_loopback
 from lm_eval_healthcare.results.discovery import RunFiles
 from lm_eval_healthcare.results.questions import question_reader
 from lm_eval_healthcare.results.reasoning import without_reasoning
-from lm_eval_healthcare.results.results_file import ResultsError, task_config, task_metadata, values_by_filter
+from lm_eval_healthcare.results.results_file import (
+    REPHRASED,
+    ResultsError,
+    task_config,
+    task_metadata,
+    values_by_filter,
+)
 from lm_eval_healthcare.results.samples_file import SampleFile
 from lm_eval_healthcare.results.texts import NoText, TextRow, look_into, read_texts
 
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.data.catalogue import TaskFacts
     from lm_eval_healthcare.judge.rubric import Rubric
 
+REWORDINGS = "they hold rewordings of one answer; `lm-eval-healthcare resilience` lets a judge see each"
 NO_SAMPLES = "their samples were not logged; a run logs them with --log_samples"
 NO_TEXT = "their answers are choices or classes, which need no judge"
 OVERRIDE = "--send-credentialed-texts-to-a-remote-judge"
@@ -63,7 +70,10 @@ class SavedTask:
         questions = [question(row) for _, row in zip(read.rows, SampleFile(self.path), strict=False)]
         remarks = [read.cut] if read.cut else []
         if read.repeats > 1:
-            remarks.append(f"{self.path.name}: the first of {read.repeats} answers to each question is judged")
+            remarks.append(
+                f"{self.path.name}: the first of {read.repeats} answers to each question is judged; "
+                "`lm-eval-healthcare consistency` lets a judge see all"
+            )
         return TaskAnswers(self, read.rows, questions, remarks)
 
 
@@ -136,6 +146,9 @@ def plan(
         for task, path in run.samples.items():
             if not takes(where, {run.model, run.model_folder}, task):
                 planned.unmatched += 1
+                continue
+            if REPHRASED in run.content:
+                planned.left_out.setdefault(REWORDINGS, Counter())[task] += 1
                 continue
             config, metadata = task_config(run.content, task), task_metadata(run.content, task)
             target = config.get("doc_to_target")

@@ -17,6 +17,8 @@ SECTION = "healthcare"
 METRIC_OPTIONS = "metric_options"
 """The key, in a task's section, of the options of metrics that its scores depend on."""
 SCORED_FROM = "scored_from"
+REPHRASED = "rephrased"
+"""The key under which `rephrase` says what it did: samples then hold versions of one answer, not several answers."""
 _STDERR = "_stderr"
 _OBJECTS = ("results", "configs", "versions", "n-shot", "n-samples", "higher_is_better", "group_subtasks", "groups")
 _OBJECTS_BY_TASK = ("results", "configs")

@@ -136,6 +136,15 @@ def prediction(row: Mapping[str, Any]) -> str | None:
     return answer if isinstance(answer, str) else None
 
 
+def kept_answers(row: Mapping[str, Any]) -> list[str | None]:
+    """Return the answers that the row's filter kept: all of several, else the prediction alone."""
+    kept = _first(row.get("filtered_resps"))
+    if not isinstance(kept, list) or len(kept) < 2:
+        return [prediction(row)]
+    silent = row.get("empty_prediction") == 1
+    return [text if isinstance(text, str) and not (silent and text == "None") else None for text in kept]
+
+
 def first_of(row: Mapping[str, Any]) -> int:
     """Return how many answers there are of which the prediction is the first; 1 where a filter made one of them all."""
     filtered, given = _first(row.get("filtered_resps")), _first(row.get("resps"))

@@ -21,7 +21,7 @@ from lm_eval_healthcare.results.samples_file import (
     document_hash,
     first_of,
     is_text,
-    prediction,
+    kept_answers,
 )
 
 NO_FILTER = "none"
@@ -47,6 +47,7 @@ class TextRow:
         doc_id: The number that the harness gave the document.
         columns: The columns of the document that categories are made of, as far as it has them.
         values: The values in the row that were asked for.
+        others: Further answers to the same question that the filter kept.
     """
 
     prediction: str | None
@@ -55,6 +56,12 @@ class TextRow:
     doc_id: Any
     columns: Mapping[str, Any]
     values: Mapping[str, float]
+    others: Sequence[str | None] = ()
+
+    @property
+    def answers(self) -> list[str | None]:
+        """All answers that the filter kept, the prediction first."""
+        return [self.prediction, *self.others]
 
 
 @dataclass
@@ -204,13 +211,15 @@ def _text_row(
     elif texts is not None:
         texts = [known.setdefault(text, text) for text in texts]
     numbers = _numbers(row) if values else {}
+    first, *others = kept_answers(row)
     return TextRow(
-        prediction=prediction(row),
+        prediction=first,
         references=texts,
         filter=sys.intern(name) if isinstance(name, str) else UNTOLD,
         doc_id=row.get("doc_id"),
         columns={c: doc[c] for c in columns if isinstance(doc, dict) and c in doc} or _NOTHING,
         values={key: numbers[key] for key in values if key in numbers} or _NOTHING,
+        others=tuple(others),
     )
 
 

@@ -11,9 +11,13 @@ from lm_eval_healthcare.results.reasoning import CUT_REASONING
 from lm_eval_healthcare.scoring.documents import BLANK_REFERENCE, METRIC_ERROR, METRIC_MISSING, SCORED_LATER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from lm_eval_healthcare.scoring.documents import DocumentScores
 
 EMPTY, VERY_SHORT = "empty_prediction", "very_short_prediction"
+PER_ANSWER = "_per_answer"
+"""What stands behind a metric's name where the log has one value for each answer to a question."""
 _OF_ALL_DOCUMENTS = (METRIC_ERROR, METRIC_MISSING, SCORED_LATER)
 
 
@@ -40,6 +44,29 @@ def document_values(scored: DocumentScores, place: int, cut: float | None) -> di
     values[EMPTY] = float(scored.empty[place])
     values[VERY_SHORT] = float(scored.very_short[place])
     return values if cut is None else {**values, CUT_REASONING: float(cut)}
+
+
+def of_several(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the values of a question with several answers: the means over those that have a value, else NaN.
+
+    Args:
+        values: What `document_values` says of each answer.
+    """
+    out = {}
+    for name in values[0]:
+        found = [one[name] for one in values if not math.isnan(one[name])]
+        out[name] = math.fsum(found) / len(found) if found else math.nan
+    return out
+
+
+def per_answer(values: Sequence[Mapping[str, float]], metrics: Iterable[str]) -> dict[str, list[float]]:
+    """Return the scores of a question's answers one by one, for the log; NaN where an answer has none.
+
+    Args:
+        values: What `document_values` says of each answer.
+        metrics: The metrics that are listed.
+    """
+    return {f"{name}{PER_ANSWER}": [float(one[name]) for one in values] for name in metrics}
 
 
 def _saw_nothing(scored: DocumentScores, name: str) -> bool:

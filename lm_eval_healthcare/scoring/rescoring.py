@@ -192,7 +192,7 @@ class Rescoring:
                     **task.saved.options,
                 )
                 self._count(task, scored)
-                part = _SHARE_OF_POOL * task.saved.size * len(rows) / len(task.texts.rows)
+                part = _SHARE_OF_POOL * task.saved.size * len(rows) / sum(len(row.answers) for row in task.texts.rows)
                 told[id(task.saved)] += part
                 advance(task.saved.task, part)
         return told
@@ -243,6 +243,6 @@ class Rescoring:
 
 
 def _pairs(task: TaskTexts, name: str) -> tuple[list[str | None], list[str | list[str]]]:
-    """Return predictions and references of a task after one filter."""
+    """Return predictions and references of a task after one filter, answers to one question next to each other."""
     rows = task.texts.of(name)
-    return [row.prediction for row in rows], [row.references or "" for row in rows]
+    return [text for row in rows for text in row.answers], [row.references or "" for row in rows for _ in row.answers]

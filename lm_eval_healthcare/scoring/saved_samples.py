@@ -17,6 +17,7 @@ from lm_eval_healthcare.results.names import printable
 from lm_eval_healthcare.results.reasoning import CUT_REASONING
 from lm_eval_healthcare.results.results_file import (
     METRIC_OPTIONS,
+    REPHRASED,
     SECTION,
     ResultsError,
     scored_from,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+REWORDINGS = "they hold rewordings of one answer, which `lm-eval-healthcare resilience` scores"
 NO_SAMPLES = "their samples were not logged; a run logs them with --log_samples"
 HOW = ("metrics_device", "metrics_batch_tokens")  # they change no score, so the run's do not matter
 
@@ -165,7 +167,7 @@ class TaskTexts:
                 f"{name}: {thinking} of {len(rows)} answers hold <think> blocks, which were not taken out when the run "
                 "scored them; they are scored as they are"
             )
-        if self.texts.repeats > 1:
+        if self.texts.repeats > 1 and not any(row.others for row in rows):
             remarks.append(
                 f"the first of {self.texts.repeats} answers to each question is scored; `lm-eval-healthcare "
                 "consistency` scores all of them"
@@ -208,6 +210,9 @@ def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
         for task, path in sorted(run.samples.items()):
             if not wishes.takes({run.model, run.model_folder}, task):
                 out.unmatched += 1
+                continue
+            if REPHRASED in run.content:
+                out.left_out.setdefault(REWORDINGS, Counter())[task] += 1
                 continue
             try:
                 out.tasks.append(_task(run, task, path, wishes, known))

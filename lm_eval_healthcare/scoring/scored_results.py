@@ -20,7 +20,7 @@ from lm_eval_healthcare.results.results_file import (
 )
 from lm_eval_healthcare.results.samples_file import SampleFile, completed
 from lm_eval_healthcare.scoring import breakdown, documents
-from lm_eval_healthcare.scoring.document_values import document_values
+from lm_eval_healthcare.scoring.document_values import document_values, of_several, per_answer
 from lm_eval_healthcare.scoring.saved_samples import HOW
 
 if TYPE_CHECKING:
@@ -48,13 +48,15 @@ class ScoredTask:
 
     Attributes:
         task: The task.
-        values: What is logged for every row, in the order of the sample file.
+        values: What is logged for every row, in the order of the sample file; of several answers the means.
+        per_answer: The scores of single answers of every row; empty where there is one.
         cells: The scores by category.
         cells_in_results: Those of them that stand among the metrics.
     """
 
     task: TaskTexts
     values: list[dict[str, float]]
+    per_answer: list[dict[str, list[float]]]
     cells: list[breakdown.Cell]
     cells_in_results: list[breakdown.Cell]
 
@@ -63,13 +65,15 @@ class ScoredTask:
         """Put a task's scores in the order of its sample file."""
         places = dict.fromkeys(task.texts.filters, 0)
         know_cuts = all(CUT_REASONING in row.values for row in task.texts.rows)
-        values = []
+        values, listed = [], []
         for row in task.texts.rows:
-            cut = row.values[CUT_REASONING] if know_cuts else None
-            values.append(document_values(task.scores[row.filter], places[row.filter], cut))
-            places[row.filter] += 1
+            cut, first = row.values[CUT_REASONING] if know_cuts else None, places[row.filter]
+            places[row.filter] += len(row.answers)
+            own = [document_values(task.scores[row.filter], n, cut) for n in range(first, places[row.filter])]
+            values.append(of_several(own) if len(own) > 1 else own[0])
+            listed.append(per_answer(own, task.saved.names) if len(own) > 1 else {})
         cells = _cells(task)
-        return cls(task, values, cells, _in_results(cells, task))
+        return cls(task, values, listed, cells, _in_results(cells, task))
 
     @property
     def size(self) -> int:
@@ -95,10 +99,11 @@ def sample_rows(scored: ScoredTask) -> Iterator[dict[str, Any]]:
     """
     texts = scored.task.texts
     count = 0
-    for row, text, own in zip(SampleFile(texts.path), texts.rows, scored.values, strict=False):
+    found = zip(SampleFile(texts.path), texts.rows, scored.values, scored.per_answer, strict=False)
+    for row, text, own, listed in found:
         if row.get("doc_id") != text.doc_id:
             break
-        yield {**completed(row, text.filter), "metrics": list(own), **own}
+        yield {**completed(row, text.filter), "metrics": list(own), **own, **listed}
         count += 1
     if count != len(scored.values):
         raise ResultsError(f"{texts.path}: the file has changed while it was scored; give the same command again")

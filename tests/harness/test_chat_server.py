@@ -62,3 +62,20 @@ def test_several_answers_a_question(rows: Path) -> None:
         assert facts["identical_answers"] == 0
         ask(server, rows, "careqa_open_consistency", "repeats=4", "repeats_seed=7")
         assert dict(server.counts) == asked, "answers that are known are asked again"
+
+
+def test_scored_again_every_answer_counts(rows: Path) -> None:
+    def say(text: str, seed: Any) -> str:
+        return {0: REFERENCE, 1: "Septic shock.", 2: "Gout.", 3: " "}[seed]
+
+    with ScriptedJudge(say=say) as server:
+        ask(server, rows, "careqa_open_consistency", "repeats=4")
+    task, metric = "careqa_open_consistency", "rouge1,none"
+    assert main(["score", str(rows / "out"), "--metrics", "rouge1", "-o", str(rows / "again")]) == 0
+    # F1 of one common word of two and two is 1/2; a blank answer scores 0.
+    assert results_of(rows / "out")["results"][task][metric] == pytest.approx((1 + 0.5 + 0 + 0) / 4)
+    for key, value in results_of(rows / "out")["results"][task].items():
+        if key.startswith(("rouge1", "empty")):
+            assert results_of(rows / "again")["results"][task][key] == value, key
+    for old, new in zip(samples_of(rows / "out", task), samples_of(rows / "again", task), strict=True):
+        assert new["rouge1_per_answer"] == old["rouge1_per_answer"] == pytest.approx([1, 0.5, 0, 0])
