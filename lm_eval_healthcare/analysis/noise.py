@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Values = NDArray[np.float64]
+from lm_eval_healthcare.analysis.variances import Values, divided, moments
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def needed(noise: Noise, se: float) -> Needed:
     if math.isnan(noise.se):
         return Needed(se, None, None)
     data = max(0.0, noise.data)
-    room = noise.n * se**2 - data
-    repeats = max(1, _ceil(noise.prediction / room)) if room > 0 else None
-    return Needed(se, repeats, max(1, _ceil(noise.n * noise.se**2 / se**2)))
+    room = noise.n * se * se - data
+    share = noise.se / se
+    return Needed(se, _ceil(noise.prediction / room) if room > 0 else None, _ceil(noise.n * share * share))
 
 
 def _noise(means: Values, variances: Values, of_means: Values, answers: float) -> Noise:
@@ -141,21 +141,14 @@ def _noise(means: Values, variances: Values, of_means: Values, answers: float) -
 
 def _moments(scores: ArrayLike) -> tuple[Values, Values, NDArray[np.int64]]:
     """Return means, unbiased variances and numbers of the scores of each question."""
-    values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 2:
-        raise ValueError(f"scores have shape {values.shape}; expected (questions, answers), NaN where there is none")
-    there = ~np.isnan(values)
-    counts = there.sum(axis=1)
-    nan = np.full(len(values), np.nan)
-    means = np.divide(np.where(there, values, 0.0).sum(axis=1), counts, out=nan.copy(), where=counts > 0)
-    squares = (np.where(there, values - means[:, None], 0.0) ** 2).sum(axis=1)
-    return means, np.divide(squares, counts - 1, out=nan, where=counts > 1), counts
+    counts, means, squares = moments(scores)
+    return means, divided(squares, counts - 1), counts
 
 
 def _harmonic(counts: NDArray[np.int64]) -> float:
     return float(len(counts) / (1.0 / counts).sum()) if len(counts) else math.nan
 
 
-def _ceil(value: float) -> int:
-    """Round up, but not because of rounding errors."""
-    return math.ceil(round(value, 9))
+def _ceil(value: float) -> int | None:
+    """Round up to 1 or more, but not because of rounding errors; None for what is beyond all numbers."""
+    return max(1, math.ceil(round(value, 9))) if math.isfinite(value) else None

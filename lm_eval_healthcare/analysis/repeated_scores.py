@@ -22,14 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lm_eval_healthcare.analysis.variances import Values, column_means, divided, mean, moments, variance
+
 NO_SCORE, SINGLE_SCORE = "no_score", "single_score"
 NEGATIVE_VALUE, MEAN_NEAR_ZERO, SCALE_BELOW_ZERO = "negative_value", "mean_near_zero", "scale_below_zero"
 NO_RANGE = "no_range"
 """Why a statistic is undefined."""
 EPSILON = 1e-6
 """Up to this mean a coefficient of variation is undefined."""
-
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,16 @@ def prompt_scores(scores: ArrayLike, *, below_zero: bool = False, epsilon: float
         ValueError: If the array has another shape, or holds infinite values.
     """
     values = _matrix(scores)
-    there = ~np.isnan(values)
-    counts = there.sum(axis=1)
-    filled = np.where(there, values, 0.0)
-    means = _divided(filled.sum(axis=1), counts)
-    deviations = np.where(there, values - means[:, None], 0.0)
-    variances = _divided((deviations**2).sum(axis=1), counts)
-    low, high = _extremes(values)
-    variances[low == high] = 0.0  # of equal values, whatever rounding makes of their mean
-    variances[counts < 2] = np.nan
+    counts, means, squares = moments(values)
+    variances = divided(squares, np.where(counts > 1, counts, 0))
+    negative = np.any(values < 0, axis=1).tolist()  # NaN is not below 0
     no_variance = [(NO_SCORE, SINGLE_SCORE, "")[min(count, 2)] for count in counts.tolist()]
     no_cv = list(no_variance)
     for row, why in enumerate(no_cv):
         if not why:
             no_cv[row] = (
                 SCALE_BELOW_ZERO if below_zero
-                else NEGATIVE_VALUE if low[row] < 0
+                else NEGATIVE_VALUE if negative[row]
                 else "" if means[row] > epsilon
                 else MEAN_NEAR_ZERO
             )  # fmt: skip
@@ -127,56 +121,19 @@ def spread(models: Sequence[PromptScores]) -> Spread:
     """
     if not models or len({len(one.means) for one in models}) > 1:
         raise ValueError("expected one or more models with the same prompts in the same order")
-    variances = mean_of(np.array([one.variances for one in models]))
-    cvs = mean_of(np.array([one.cvs for one in models]))
+    variances = column_means(np.array([one.variances for one in models]))
+    cvs = column_means(np.array([one.cvs for one in models]))
     reasons = Counter(why for one in models for why in one.no_cv if why)
-    known = variances[~np.isnan(variances)]
     return Spread(
         variances=variances,
         cvs=cvs,
-        mean_variance=_mean(known),
-        variance_of_variance=population_variance(known),
-        mean_cv=_mean(cvs[~np.isnan(cvs)]),
+        mean_variance=mean(variances),
+        variance_of_variance=variance(variances),
+        mean_cv=mean(cvs),
         n_no_variance=sum(bool(why) for one in models for why in one.no_variance),
         n_undefined=reasons.total(),
         undefined=dict(sorted(reasons.items())),
     )
-
-
-def scaled(variances: ArrayLike, low: float, high: float) -> Values:
-    r"""Return variances on the scale on which the metric runs from 0 to 1: $v/(\max-\min)^2$.
-
-    Args:
-        variances: Any shape.
-        low: The metric's smallest value over all data: all models, prompts and answers.
-        high: The largest.
-
-    Returns:
-        The same shape; NaN everywhere if both are equal or not known.
-    """
-    width = high - low
-    return np.asarray(variances, dtype=np.float64) / (width**2 if width > 0 else np.nan)
-
-
-def value_range(arrays: Sequence[ArrayLike]) -> tuple[float, float]:
-    """Return the smallest and the largest score in arrays of any shape; NaN, NaN if there is none."""
-    values = np.concatenate([np.asarray(one, dtype=np.float64).ravel() for one in arrays] or [np.empty(0)])
-    values = values[~np.isnan(values)]
-    return (float(values.min()), float(values.max())) if values.size else (float("nan"), float("nan"))
-
-
-def mean_of(values: ArrayLike) -> Values:
-    """Return means over the first axis of what is no NaN; NaN where there is nothing else."""
-    array = np.asarray(values, dtype=np.float64)
-    there = ~np.isnan(array)
-    return _divided(np.where(there, array, 0.0).sum(axis=0), there.sum(axis=0))
-
-
-def population_variance(values: Values) -> float:
-    """Return the variance with n in the denominator; NaN of no value, exactly 0 of equal ones."""
-    if not values.size:
-        return float("nan")
-    return 0.0 if values.min() == values.max() else float(values.var())
 
 
 def _matrix(scores: ArrayLike) -> Values:
@@ -186,20 +143,3 @@ def _matrix(scores: ArrayLike) -> Values:
     if np.isinf(values).any():
         raise ValueError("scores hold infinite values; put NaN where there is no score")
     return values
-
-
-def _extremes(values: Values) -> tuple[Values, Values]:
-    """Return the smallest and largest score of each prompt; NaN where there is none."""
-    missing = np.isnan(values)
-    none = missing.all(axis=1)
-    low = np.where(missing, np.inf, values).min(axis=1, initial=np.inf)
-    high = np.where(missing, -np.inf, values).max(axis=1, initial=-np.inf)
-    return np.where(none, np.nan, low), np.where(none, np.nan, high)
-
-
-def _divided(sums: Values, counts: NDArray[np.int64]) -> Values:
-    return np.divide(sums, counts, out=np.full(np.shape(sums), np.nan), where=counts > 0)
-
-
-def _mean(values: Values) -> float:
-    return float(values.mean()) if values.size else float("nan")

@@ -19,12 +19,21 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Numbers = NDArray[np.float64]
+from lm_eval_healthcare.analysis.repeated_scores import NO_RANGE
+from lm_eval_healthcare.analysis.variances import (
+    Values,
+    divided,
+    mean,
+    moments,
+    population_variances,
+    scaled,
+    value_range,
+    variance,
+)
 
-TOO_FEW_VERSIONS, CONSTANT_METRIC = "fewer_than_two_versions", "max_equals_min"
+TOO_FEW_VERSIONS = "fewer_than_two_versions"
 NEAR_IN_MEAN, NEAR_IN_SPREAD = 10**0.5, 10.0
 """Metrics belong together whose mean variances, and variances of variances, are within these factors of each other."""
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -64,8 +73,8 @@ class Resilience:
     """
 
     range: tuple[float, float]
-    variances: Numbers
-    raw_variances: Numbers
+    variances: Values
+    raw_variances: Values
     mean_variance: float
     variance_of_variance: float
     raw_mean_variance: float
@@ -82,38 +91,6 @@ class Resilience:
     def n_undefined(self) -> int:
         """Answers without a scaled variance."""
         return sum(self.undefined.values())
-
-
-def range_of(scores: ArrayLike) -> tuple[float, float]:
-    """Return the smallest and the largest score, NaN twice if there is none.
-
-    Args:
-        scores: Scores of any shape; what is not finite does not count.
-    """
-    values = np.asarray(scores, dtype=np.float64)
-    values = values[np.isfinite(values)]
-    return (float(values.min()), float(values.max())) if values.size else (math.nan, math.nan)
-
-
-def population_variances(scores: ArrayLike) -> Numbers:
-    """Return the population variance of each row; NaN for rows with fewer than two finite scores.
-
-    Equal scores give exactly 0.
-
-    Args:
-        scores: Shape (rows, versions).
-    """
-    values = _finite(scores)
-    there = ~np.isnan(values)
-    n = there.sum(axis=1)
-    if not values.size:
-        return np.full(len(values), np.nan)
-    first = values[np.arange(len(values)), there.argmax(axis=1)]
-    moved = np.where(there, values - first[:, None], 0.0)  # rounding of the mean would make equal scores differ
-    count = np.maximum(n, 1)
-    mean = moved.sum(axis=1) / count
-    squares = np.where(there, (moved - mean[:, None]) ** 2, 0.0).sum(axis=1) / count
-    return np.asarray(np.where(n >= 2, squares, np.nan), dtype=np.float64)
 
 
 def resilience(
@@ -141,28 +118,26 @@ def resilience(
             f"scores of shape {values.shape} with prompts of shape {places.shape}; expected (answers, versions) and "
             "(answers,), with the original in the first column"
         )
-    low, high = limits if limits is not None else range_of(values)
+    low, high = limits if limits is not None else value_range([values])
     used = values if with_original else values[:, 1:]
     raw = population_variances(used)
-    width = high - low
-    varies = width > _ROUNDING * max(abs(low), abs(high))
-    scaled = raw / width**2 if varies else np.full(len(raw), np.nan)
+    on_scale = scaled(raw, low, high)
     few = np.isnan(raw)
-    undefined = {TOO_FEW_VERSIONS: int(few.sum()), CONSTANT_METRIC: int((np.isnan(scaled) & ~few).sum())}
-    by_prompt, raw_by_prompt = _means_by_prompt(scaled, places), _means_by_prompt(raw, places)
+    undefined = {TOO_FEW_VERSIONS: int(few.sum()), NO_RANGE: int((np.isnan(on_scale) & ~few).sum())}
+    by_prompt, raw_by_prompt = _means_by_prompt(on_scale, places), _means_by_prompt(raw, places)
     counts = (~np.isnan(used)).sum(axis=1)[~few]
     return Resilience(
         range=(low, high),
         variances=by_prompt,
         raw_variances=raw_by_prompt,
-        mean_variance=_mean(by_prompt),
-        variance_of_variance=_variance(by_prompt),
-        raw_mean_variance=_mean(raw_by_prompt),
-        raw_variance_of_variance=_variance(raw_by_prompt),
+        mean_variance=mean(by_prompt),
+        variance_of_variance=variance(by_prompt),
+        raw_mean_variance=mean(raw_by_prompt),
+        raw_variance_of_variance=variance(raw_by_prompt),
         n_prompts=len(by_prompt),
         undefined={reason: n for reason, n in undefined.items() if n},
         no_variance=int((raw == 0).sum()),
-        mean_change=_mean(_row_means(values[:, 1:]) - values[:, 0]),
+        mean_change=mean(moments(values[:, 1:]).means - values[:, 0]),
         versions=int(counts.max(initial=0)),
         fewest_versions=int(counts.min()) if counts.size else 0,
         by_version=tuple(_of_version(values, column) for column in range(values.shape[1])),
@@ -202,39 +177,21 @@ def _near(one: float, other: float, factor: float) -> bool:
     return max(one, other) <= factor * min(one, other) * (1 + 1e-9)
 
 
-def _of_version(values: Numbers, column: int) -> VersionScores:
+def _of_version(values: Values, column: int) -> VersionScores:
     score = values[:, column]
-    return VersionScores(_mean(score), _mean(score - values[:, 0]), int((~np.isnan(score)).sum()))
+    return VersionScores(mean(score), mean(score - values[:, 0]), int((~np.isnan(score)).sum()))
 
 
-def _finite(scores: ArrayLike) -> Numbers:
+def _finite(scores: ArrayLike) -> Values:
     values = np.asarray(scores, dtype=np.float64)
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _means_by_prompt(values: Numbers, places: NDArray[np.int64]) -> Numbers:
+def _means_by_prompt(values: Values, places: NDArray[np.int64]) -> Values:
     """Return the mean of what is defined for each question, in the order of their numbers."""
     _, inverse = np.unique(places, return_inverse=True)
     there = ~np.isnan(values)
     size = int(inverse.max(initial=-1)) + 1
     n = np.bincount(inverse[there], minlength=size)
     total = np.bincount(inverse[there], weights=values[there], minlength=size)
-    return np.divide(total, n, out=np.full(size, np.nan), where=n > 0)
-
-
-def _row_means(values: Numbers) -> Numbers:
-    there = ~np.isnan(values)
-    n = there.sum(axis=1)
-    return np.divide(
-        np.where(there, values, 0.0).sum(axis=1), n, out=np.full(len(values), np.nan), where=n > 0
-    )  # fmt: skip
-
-
-def _mean(values: Numbers) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if there.size else math.nan
-
-
-def _variance(values: Numbers) -> float:
-    there = values[~np.isnan(values)]
-    return float(population_variances(there[None, :])[0]) if there.size > 1 else (0.0 if there.size else math.nan)
+    return divided(total, n)

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.cli.given_paths import nothing_matches
 from lm_eval_healthcare.cli.study_options import (
+    about,
     add_study_options,
     asked_metrics,
     given_judge,
+    judged,
     known_tasks,
     open_cache,
     start,
-    verdict_bar,
+    tell_failed,
     wishes,
 )
 from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
+    from lm_eval_healthcare.judge.options import JudgeOptions
     from lm_eval_healthcare.results.discovery import Found
     from lm_eval_healthcare.scoring.saved_facts import KnownTasks
     from lm_eval_healthcare.studies.consistency_runs import Studied, Wanted
@@ -73,7 +78,7 @@ def execute(args: argparse.Namespace) -> int:
     from lm_eval_healthcare.cli.consistency_output import show
     from lm_eval_healthcare.cli.tables import print_json
     from lm_eval_healthcare.results.discovery import find
-    from lm_eval_healthcare.studies import consistency, consistency_files, consistency_runs
+    from lm_eval_healthcare.studies import consistency, consistency_runs
 
     start(args, "consistency")
     wanted, judge = _wanted(args), given_judge(args)
@@ -93,13 +98,9 @@ def execute(args: argparse.Namespace) -> int:
     _score(args, studied, wanted, cache_place)
     if judge is not None:
         _judge(args, judge, studied, wanted, known)
-    about = _about(args, studied, 0 if judge is None else judge.settings.seed)
-    content = consistency.study(studied.tasks, wanted, about)
-    if args.output_dir is not None:
-        rows = consistency.prompt_rows(studied.tasks, wanted, content)
-        files = consistency_files.write(content, rows, args.output_dir, args.figures)
-    else:
-        files = []
+    left_out = [{"what": what, "why": why} for what, why in studied.left_out]
+    content = consistency.study(studied.tasks, wanted, {**about("consistency", judge), "left_out": left_out})
+    files = _write(args, content, consistency.prompt_rows(studied.tasks, wanted, content))
     if args.format == "json":
         print_json(content)
     else:
@@ -112,15 +113,15 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     from lm_eval_healthcare.studies.consistency_runs import PROMETHEUS, Wanted
 
     names = asked_metrics(args)
-    judged = bool(args.judge_model or args.judge_base_url)
-    if judged and PROMETHEUS not in names:
+    has_judge = bool(args.judge_model or args.judge_base_url)
+    if has_judge and PROMETHEUS not in names:
         if names:
             raise UserError(f"a judge was named, but --metrics {','.join(names)} does not ask for prometheus; add it")
         names = [PROMETHEUS]
     for value in args.precision:
         if not 0 < value < float("inf"):
             raise UserError(f"--precision {value}: a standard error is a number above 0, such as 0.01")
-    return Wanted(names, args.recompute, args.not_sampled_too, judged, args.precision)
+    return Wanted(names, args.recompute, args.not_sampled_too, has_judge, args.precision)
 
 
 def _score(args: argparse.Namespace, studied: Studied, wanted: Wanted, cache_place: str | None) -> None:
@@ -134,13 +135,10 @@ def _score(args: argparse.Namespace, studied: Studied, wanted: Wanted, cache_pla
     with open_cache(cache_place, neural) as cache, Progress(total) as progress:
         for one in studied.tasks:
             score(one, wanted, cache, progress.advance)
-            for name, text in one.scores.errors.items():
-                logger.error("%s: %s failed: %s", one.name, name, text)
+            tell_failed(one.name, one.scores)
 
 
-def _judge(args: argparse.Namespace, judge: Any, studied: Studied, wanted: Wanted, known: KnownTasks) -> None:
-    from lm_eval_healthcare.judge.store import VerdictStore
-    from lm_eval_healthcare.studies.answer_scores import judge_answers
+def _judge(args: argparse.Namespace, judge: JudgeOptions, studied: Studied, wanted: Wanted, known: KnownTasks) -> None:
     from lm_eval_healthcare.studies.consistency_runs import without_scores
 
     tasks = [one for one in studied.tasks if one.judged and (wanted.not_sampled_too or one.sampled.any())]
@@ -149,28 +147,18 @@ def _judge(args: argparse.Namespace, judge: Any, studied: Studied, wanted: Wante
             without_scores(one)
     if not tasks:
         return
-    with VerdictStore.open(args.verdict_cache) as store, verdict_bar() as (forecast, advance):
-        found = judge_answers(
-            [one.task for one in tasks], judge, store, known, forecast, advance,
-            send_anyway=args.send_credentialed_texts_to_a_remote_judge,
-        )  # fmt: skip
-    for one, scores in zip(tasks, found, strict=True):
+    for one, scores in zip(tasks, judged(args, [one.task for one in tasks], judge, known), strict=True):
         one.scores.update(scores)
 
 
-def _about(args: argparse.Namespace, studied: Studied, seed: int) -> dict[str, Any]:
-    import lm_eval_healthcare
+def _write(args: argparse.Namespace, content: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Sequence[Path]:
+    from lm_eval_healthcare.studies.consistency import COLUMNS
+    from lm_eval_healthcare.studies.writing import write
 
-    return {
-        "command": shlex.join(["lm-eval-healthcare", *_arguments()]),
-        "package": lm_eval_healthcare.__version__,
-        "seed": seed,
-        "left_out": [{"what": what, "why": why} for what, why in studied.left_out],
-    }
-
-
-def _arguments() -> Sequence[str]:
-    return sys.argv[1:] if "consistency" in sys.argv[1:2] else ["consistency"]
+    if args.output_dir is None:
+        return []
+    table = itertools.chain([COLUMNS], ([row[column] for column in COLUMNS] for row in rows))
+    return write(content, table, args.output_dir, "consistency", None if args.no_figures else args.figures)
 
 
 def _tell_not_sampled(studied: Studied, wanted: Wanted) -> bool:
@@ -196,6 +184,4 @@ def _why(found: Found, studied: Studied) -> str:
         return "See above for the reasons"
     if not found.runs or not any(run.samples for run in found.runs):
         return "There are no samples_*.jsonl there; a run logs samples with --log_samples"
-    models = sorted({run.model for run in found.runs})
-    tasks = sorted({task for run in found.runs for task in run.samples})
-    return f"--where matches nothing: models are {', '.join(models)}; tasks are {', '.join(tasks)}"
+    return nothing_matches(found.runs)

@@ -1,4 +1,4 @@
-"""Paths that stand behind a flag which takes several values: argparse gives them to the flag."""
+"""Paths of a command: those that argparse gave to a flag, none at all, and those in which nothing is asked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from lm_eval_healthcare.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+
+    from lm_eval_healthcare.results.discovery import RunFiles
 
 
 def take_paths(args: argparse.Namespace, *flags: str) -> None:
@@ -33,3 +36,10 @@ def refuse_no_path(args: argparse.Namespace, command: str) -> None:
     """
     if not args.paths:
         raise UserError(f"no PATH was given; give a folder of results, such as: lm-eval-healthcare {command} results")
+
+
+def nothing_matches(runs: Sequence[RunFiles]) -> str:
+    """Say that `--where` takes none of some runs, and what there is."""
+    models = sorted({run.model for run in runs})
+    tasks = sorted({task for run in runs for task in run.samples})
+    return f"--where matches nothing: models are {', '.join(models)}; tasks are {', '.join(tasks)}"

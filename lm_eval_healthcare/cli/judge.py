@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_healthcare.cli.given_paths import refuse_no_path, take_paths
+from lm_eval_healthcare.cli.given_paths import nothing_matches, refuse_no_path, take_paths
 from lm_eval_healthcare.cli.judge_options import add_judge_options, judge_options, known_tasks, rubrics
 
 if TYPE_CHECKING:
@@ -231,9 +231,7 @@ def _tell_left_out(left_out: Any) -> None:
 
 def _why(found: Found, planned: Plan) -> str:
     if planned.unmatched and not planned.tasks:
-        models = sorted({run.model for run in found.runs})
-        tasks = sorted({task for run in found.runs for task in run.samples})
-        return f"--where matches nothing: models are {', '.join(models)}; tasks are {', '.join(tasks)}"
+        return nothing_matches(found.runs)
     if found.answers and not found.runs:
         return (
             "These are saved answers, which a judge cannot read; make samples of them first: lm-eval-healthcare score "

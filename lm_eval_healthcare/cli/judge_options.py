@@ -13,20 +13,33 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.judge.rubric import Rubric
 
 
-def add_judge_options(parser: argparse.ArgumentParser) -> None:
-    """Add everything that is said about judges."""
+def add_judge_options(
+    parser: argparse.ArgumentParser,
+    title: str = "the judge",
+    averaged: str = "averaged and whose agreement is shown",
+    prefix: str = "",
+) -> None:
+    """Add everything that is said about judges.
+
+    Args:
+        parser: Gets the options.
+        title: The heading of their group.
+        averaged: What becomes of the scores of several judges.
+        prefix: What all names begin with, where a command has other options of the same names.
+    """
     from lm_eval_healthcare.judge.options import OPTIONS
 
     parser.allow_abbrev = False
-    group = parser.add_argument_group("the judge")
+    group = parser.add_argument_group(title)
     group.add_argument(
         "--judge-model", action="append", default=[], metavar="MODEL",
         help="a folder, a hub id, or the name that a server knows; repeat it for several judges, whose scores are "
-        "averaged and whose agreement is shown",
+        + averaged,
     )  # fmt: skip
     for name, option in OPTIONS.items():
         values: dict[str, Any] = {"choices": option.values} if option.values else {"metavar": option.metavar}
-        group.add_argument(f"--{name.replace('_', '-')}", dest=f"judge_{name}", help=option.help, **values)
+        flag = f"--{prefix}{name.replace('_', '-')}"
+        group.add_argument(flag, dest=f"judge_{name}", help=option.help, **values)
     group.add_argument(
         "--verdict-cache", metavar="FOLDER|off", help="where the judge's texts are kept (default: ~/.cache)"
     )

@@ -7,6 +7,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.cli.given_paths import nothing_matches
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -121,9 +123,7 @@ class Outcome:
 def why_nothing(found: Found, planned: Plan) -> str:
     """Say why there is nothing to reword."""
     if planned.unmatched:
-        models = sorted({run.model for run in found.runs})
-        tasks = sorted({task for run in found.runs for task in run.samples})
-        return f"--where matches nothing: models are {', '.join(models)}; tasks are {', '.join(tasks)}"
+        return nothing_matches(found.runs)
     if found.answers and not found.runs:
         return (
             "These are saved answers; make samples of them first: lm-eval-healthcare score "

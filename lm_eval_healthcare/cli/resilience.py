@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from lm_eval_healthcare.judge.options import JudgeOptions
     from lm_eval_healthcare.results.repeated_answers import RepeatedTask
-    from lm_eval_healthcare.studies.answer_scores import AnswerScores
-    from lm_eval_healthcare.studies.resilience import ResilienceStudy
+    from lm_eval_healthcare.scoring.saved_facts import KnownTasks
+    from lm_eval_healthcare.scoring.saved_samples import Wishes
+    from lm_eval_healthcare.studies.answer_scores import AnswerScores, Planned
 
 _DEFAULT_METRICS = "ngram"
 _EPILOG = """\
@@ -39,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without-original", action="store_true", help="leave the original answer out of the variances"
     )
-    parser.add_argument("--no-figures", action="store_true", help="draw nothing")
     parser.epilog = _EPILOG
 
 
@@ -47,21 +48,24 @@ def execute(args: argparse.Namespace) -> int:
     """Read, score, compute, print and write.
 
     Returns:
-        1 if nothing could be computed, or, with `--strict`, if a file or a line could not be read; else 0.
+        1 if nothing could be computed or a metric failed, or, with `--strict`, if a file or a line could not be read;
+        else 0.
     """
     from lm_eval_healthcare.cli.score_options import patterns
-    from lm_eval_healthcare.cli.study_options import asked_metrics, start
+    from lm_eval_healthcare.cli.study_options import about, asked_metrics, given_judge, start, tell_failed
+    from lm_eval_healthcare.studies import writing
     from lm_eval_healthcare.studies.resilience import ResilienceStudy
     from lm_eval_healthcare.studies.rewording.answers import read_reworded
 
     start(args, "resilience")
-    names = asked_metrics(args) or [_DEFAULT_METRICS]
+    names, judge = asked_metrics(args) or [_DEFAULT_METRICS], given_judge(args)
     found = read_reworded(args.paths, patterns(args.where), args.versions)
     for text in found.faults:
         print(f"WARNING: {text}", file=sys.stderr)
     left_out = list(found.left_out)
-    tasks, scores = _score(args, found.tasks, names, left_out)
+    tasks, scores = _score(args, found.tasks, names, judge, left_out)
     _tell_left_out(left_out)
+    failed = [tell_failed(f"{one.run.model}, {one.task}", own) for one, own in zip(tasks, scores, strict=True)]
     if not tasks:
         why = (
             "see above"
@@ -71,7 +75,7 @@ def execute(args: argparse.Namespace) -> int:
         print(f"lm-eval-healthcare: nothing was computed; {why}", file=sys.stderr)
         return 1
     study = ResilienceStudy(tasks, scores, with_original=not args.without_original)
-    content = study.content(_about(), left_out)
+    content = study.content(about("resilience", judge), left_out)
     if args.format == "json":
         from lm_eval_healthcare.cli.tables import print_json
 
@@ -79,44 +83,37 @@ def execute(args: argparse.Namespace) -> int:
     else:
         _show(content)
     if args.output_dir is not None:
-        _write(args, study, content)
+        figures = None if args.no_figures else args.figures
+        made = writing.write(content, study.prompt_rows(), args.output_dir, "resilience", figures)
+        print("written: " + ", ".join(map(str, made)), file=sys.stderr)
     if study.is_empty:
         print("lm-eval-healthcare: no metric has a variance: no answer has two versions with a score", file=sys.stderr)
-    return int(study.is_empty or bool(args.strict and found.faults))
+    return int(study.is_empty or any(failed) or bool(args.strict and found.faults))
 
 
 def _score(
-    args: argparse.Namespace, tasks: Sequence[RepeatedTask], names: Sequence[str], left_out: list[tuple[str, str]]
+    args: argparse.Namespace,
+    tasks: Sequence[RepeatedTask],
+    names: Sequence[str],
+    judge: JudgeOptions | None,
+    left_out: list[tuple[str, str]],
 ) -> tuple[list[RepeatedTask], list[AnswerScores]]:
     """Return the tasks that can be scored, and the scores of each; everything is checked before anything is scored."""
     from lm_eval_healthcare import metrics
     from lm_eval_healthcare.cli import study_options
     from lm_eval_healthcare.cli.score_progress import Progress
     from lm_eval_healthcare.errors import UserError
-    from lm_eval_healthcare.results.texts import NoText
-    from lm_eval_healthcare.studies.answer_scores import AnswerScores, plan_metrics, score_answers
+    from lm_eval_healthcare.studies.answer_scores import AnswerScores, score_answers
 
-    judge = study_options.given_judge(args)
-    judged = study_options.PROMETHEUS in names
-    text_metrics = ",".join(name for name in names if name != study_options.PROMETHEUS)
-    if judged and judge is None:
+    asks_judge = study_options.PROMETHEUS in names
+    if asks_judge and judge is None:
         raise UserError("--metrics prometheus: no judge was given; add --judge-model MODEL, and see --help")
-    if judge is not None and not judged:
+    if judge is not None and not asks_judge:
         raise UserError("a judge was given, but --metrics does not ask for it; add prometheus to --metrics")
     wished, where = study_options.wishes(args)
     known = study_options.known_tasks(args)
-    planned = []
-    for task in tasks:
-        try:
-            plan, remarks = plan_metrics(task, text_metrics, wished, known) if text_metrics else (None, [])
-        except NoText as error:
-            left_out.append((f"{task.run.model}, {task.task}", str(error)))
-            continue
-        for remark in dict.fromkeys(remarks):
-            print(f"{task.task}: {remark}", file=sys.stderr)
-        if plan is not None:
-            left_out += [(f"{task.run.model}, {task.task}, {name}", why) for name, why in plan.left_out.items()]
-        planned.append((task, plan))
+    text_metrics = ",".join(name for name in names if name != study_options.PROMETHEUS)
+    planned = _plan(tasks, text_metrics, wished, known, left_out)
     kept, found = [task for task, _ in planned], [AnswerScores() for _ in planned]
     plans = [plan for _, plan in planned if plan is not None]
     neural = any(metrics.AVAILABLE[name].heavy for plan in plans for name in plan.names)
@@ -126,36 +123,31 @@ def _score(
             if plan is not None:
                 into.update(score_answers(task, plan.names, plan.options, cache, progress.advance, plan.left_out))
     if judge is not None and kept:
-        _judge(args, kept, found, judge, known)
+        for into, scores in zip(found, study_options.judged(args, kept, judge, known), strict=True):
+            into.update(scores)
     return kept, found
 
 
-def _judge(
-    args: argparse.Namespace, tasks: list[RepeatedTask], found: list[AnswerScores], judge: Any, known: Any
-) -> None:
-    from lm_eval_healthcare.cli.study_options import verdict_bar
-    from lm_eval_healthcare.judge.store import VerdictStore
-    from lm_eval_healthcare.studies.answer_scores import judge_answers
+def _plan(
+    tasks: Sequence[RepeatedTask], names: str, wished: Wishes, known: KnownTasks, left_out: list[tuple[str, str]]
+) -> list[tuple[RepeatedTask, Planned | None]]:
+    """Return with which metrics each task is scored, None where a judge alone is asked; tell what is left out."""
+    from lm_eval_healthcare.results.texts import NoText
+    from lm_eval_healthcare.studies.answer_scores import plan_metrics
 
-    anyway = args.send_credentialed_texts_to_a_remote_judge
-    with VerdictStore.open(args.verdict_cache) as store, verdict_bar() as (forecast, advance):
-        for into, scores in zip(
-            found, judge_answers(tasks, judge, store, known, forecast, advance, send_anyway=anyway), strict=True
-        ):
-            into.update(scores)
-
-
-def _about() -> dict[str, Any]:
-    import shlex
-
-    import lm_eval_healthcare
-
-    arguments = sys.argv[1:] if "resilience" in sys.argv[1:2] else ["resilience"]
-    return {
-        "command": shlex.join(["lm-eval-healthcare", *arguments]),
-        "package": lm_eval_healthcare.__version__,
-        "seed": 0,
-    }
+    planned: list[tuple[RepeatedTask, Planned | None]] = []
+    for task in tasks:
+        name = f"{task.run.model}, {task.task}"
+        try:
+            plan, remarks = plan_metrics(task, names, wished, known) if names else (None, [])
+        except NoText as error:
+            left_out.append((name, str(error)))
+            continue
+        for remark in dict.fromkeys(remarks):
+            print(f"{task.task}: {remark}", file=sys.stderr)
+        left_out += [(f"{name}, {metric}", why) for metric, why in (plan.left_out if plan else {}).items()]
+        planned.append((task, plan))
+    return planned
 
 
 def _show(content: Mapping[str, Any]) -> None:
@@ -181,6 +173,9 @@ def _show(content: Mapping[str, Any]) -> None:
     for run in content["runs"]:
         for flag in run["flags"]:
             print(f"{run['model']}, {run['task']}: {flag['text']}")
+    for name, one in content["metrics"].items():
+        if "signatures_differ" in one["flags"]:
+            print(f"{name}: the runs did not compute it in the same way, so they cannot be compared")
     print(reading(content))
 
 
@@ -218,31 +213,6 @@ def _order(value: float | None) -> tuple[bool, float]:
 
 def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
-
-
-def _write(args: argparse.Namespace, study: ResilienceStudy, content: Mapping[str, Any]) -> None:
-    import csv
-    import json
-
-    from lm_eval_healthcare.errors import UserError
-    from lm_eval_healthcare.report.study_figures import draw
-    from lm_eval_healthcare.whole_file import whole_file
-
-    folder = args.output_dir
-    with whole_file(folder / "resilience.json") as part:
-        part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8", errors="backslashreplace")
-    with (
-        whole_file(folder / "resilience_prompts.csv") as part,
-        part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream,
-    ):
-        csv.writer(stream).writerows(study.prompt_rows())
-    made = [folder / "resilience.json", folder / "resilience_prompts.csv"]
-    if not args.no_figures:
-        try:
-            made += draw(content, folder, args.figures)
-        except UserError as error:
-            print(f"no pictures: {error}", file=sys.stderr)
-    print("written: " + ", ".join(map(str, made)), file=sys.stderr)
 
 
 def _tell_left_out(left_out: Sequence[tuple[str, str]]) -> None:

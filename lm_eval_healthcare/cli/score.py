@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_healthcare.cli.given_paths import nothing_matches
 from lm_eval_healthcare.cli.score_options import (
     ParserWithMetricOptions,
     given_options,
@@ -175,9 +176,7 @@ def _known_tasks(include_path: list[str]) -> Any:
 def _why(found: Found, planned: Plan) -> str:
     """Say why there was nothing to score, and what to do."""
     if planned.unmatched and not planned.tasks:
-        models = sorted({run.model for run in found.runs})
-        tasks = sorted({task for run in found.runs for task in run.samples})
-        return f"--where matches nothing: models are {', '.join(models)}; tasks are {', '.join(tasks)}"
+        return nothing_matches(found.runs)
     if not any(run.samples for run in found.runs) and not found.answers:
         return "There are no samples_*.jsonl and no saved answers there; a run logs samples with --log_samples"
     return "See above for the reasons"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lm_eval_healthcare.judge.options import JudgeOptions
+    from lm_eval_healthcare.results.repeated_answers import RepeatedTask
     from lm_eval_healthcare.scoring.saved_facts import KnownTasks
     from lm_eval_healthcare.scoring.saved_samples import Wishes
     from lm_eval_healthcare.scoring.score_cache import ScoreCache
+    from lm_eval_healthcare.studies.answer_scores import AnswerScores
+
+logger = logging.getLogger("lm_eval_healthcare")
 
 PROMETHEUS = "prometheus"
 _ENDINGS = ("png", "svg", "pdf")
@@ -33,6 +38,7 @@ def add_study_options(parser: argparse.ArgumentParser, metrics: str) -> None:
         parser: Gets them.
         metrics: What `--metrics` says of its default.
     """
+    from lm_eval_healthcare.cli.judge_options import add_judge_options
     from lm_eval_healthcare.cli.score_options import ParserWithMetricOptions
     from lm_eval_healthcare.cli.tables import add_format
 
@@ -49,6 +55,7 @@ def add_study_options(parser: argparse.ArgumentParser, metrics: str) -> None:
         "--output-dir", "-o", type=Path, metavar="OUT", help="folder for the study as JSON, as CSV, and for figures"
     )
     parser.add_argument("--figures", choices=_ENDINGS, default="png", help="format of figures (default: %(default)s)")
+    parser.add_argument("--no-figures", action="store_true", help="draw nothing")
     parser.add_argument(
         "--where", nargs="+", action="extend", default=[], metavar="KIND=PATTERN",
         help="take only models (model=PATTERN) or tasks (task=PATTERN) of these names; several of a kind: any of them",
@@ -59,7 +66,8 @@ def add_study_options(parser: argparse.ArgumentParser, metrics: str) -> None:
         "--include_path", action="append", default=[], metavar="DIR", help="your own task folder; repeatable"
     )
     _add_scoring(parser)
-    _add_judge(parser)
+    # The judge's options have names of their own here, since metrics have a device and studies a seed as well.
+    add_judge_options(parser, "the judge (for the metric prometheus)", "averaged", prefix="judge-")
 
 
 def _add_scoring(parser: argparse.ArgumentParser) -> None:
@@ -72,28 +80,6 @@ def _add_scoring(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--score-cache", metavar="FOLDER|off", help="where scores of neural metrics are kept (default: ~/.cache)"
     )
-
-
-def _add_judge(parser: argparse.ArgumentParser) -> None:
-    """Add the options of judges under names of their own, since metrics have a device and studies a seed as well."""
-    from lm_eval_healthcare.judge.options import OPTIONS
-
-    group = parser.add_argument_group("the judge (for the metric prometheus)")
-    group.add_argument(
-        "--judge-model", action="append", default=[], metavar="MODEL",
-        help="a folder, a hub id, or the name that a server knows; repeat it for several judges, whose scores are "
-        "averaged",
-    )  # fmt: skip
-    for name, option in OPTIONS.items():
-        values: dict[str, Any] = {"choices": option.values} if option.values else {"metavar": option.metavar}
-        group.add_argument(f"--judge-{name.replace('_', '-')}", dest=f"judge_{name}", help=option.help, **values)
-    group.add_argument(
-        "--verdict-cache", metavar="FOLDER|off", help="where the judge's texts are kept (default: ~/.cache)"
-    )
-    group.add_argument(
-        "--send-credentialed-texts-to-a-remote-judge", action="store_true",
-        help="allow texts of credentialed data sets to leave this machine; only if your agreement for the data does",
-    )  # fmt: skip
 
 
 def start(args: argparse.Namespace, command: str) -> None:
@@ -178,8 +164,45 @@ def given_judge(args: argparse.Namespace) -> JudgeOptions | None:
     return judge_options(args) if args.judge_model or args.judge_base_url else None
 
 
+def judged(
+    args: argparse.Namespace, tasks: Sequence[RepeatedTask], judge: JudgeOptions, known: KnownTasks
+) -> list[AnswerScores]:
+    """Let the judge grade all answers of tasks, telling of progress, and return the scores of each task.
+
+    Raises:
+        lm_eval_healthcare.judge.errors.JudgeError: If the judge cannot be used, or may not see the texts.
+    """
+    from lm_eval_healthcare.judge.store import VerdictStore
+    from lm_eval_healthcare.studies.answer_scores import judge_answers
+
+    with VerdictStore.open(args.verdict_cache) as store, _verdict_bar() as (forecast, advance):
+        return judge_answers(
+            tasks, judge, store, known, forecast, advance,
+            send_anyway=args.send_credentialed_texts_to_a_remote_judge,
+        )  # fmt: skip
+
+
+def tell_failed(name: str, scores: AnswerScores) -> bool:
+    """Log each metric of a task that failed, with the reason; return whether there is one."""
+    for metric, text in scores.errors.items():
+        logger.error("%s: %s failed: %s", name, metric, text)
+    return bool(scores.errors)
+
+
+def about(command: str, judge: JudgeOptions | None) -> dict[str, Any]:
+    """Return what a study says of how it was made: the command, the package's version, and the judge's seed or 0."""
+    import lm_eval_healthcare
+
+    arguments = sys.argv[1:] if command in sys.argv[1:2] else [command]
+    return {
+        "command": shlex.join(["lm-eval-healthcare", *arguments]),
+        "package": lm_eval_healthcare.__version__,
+        "seed": 0 if judge is None else judge.settings.seed,
+    }
+
+
 @contextmanager
-def verdict_bar() -> Iterator[tuple[Callable[[str, int, int], None], Callable[[str, float], None]]]:
+def _verdict_bar() -> Iterator[tuple[Callable[[str, int, int], None], Callable[[str, float], None]]]:
     """Give what tells of a judge's work: what it is about to be asked, and how far it is."""
     from tqdm import tqdm
 

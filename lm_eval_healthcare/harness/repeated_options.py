@@ -84,6 +84,7 @@ def refuse_greedy(task: str, arguments: Mapping[str, Any] | None) -> None:
         "do_sample=false": _is_false(used.get("do_sample")),
         f"temperature={used.get('temperature')}": _is_zero(used.get("temperature", 1.0)),
         "top_k=1": str(used.get("top_k")) == "1",
+        f"top_p={used.get('top_p')}": _is_zero(used.get("top_p", 1.0)),
     }
     found = next((text for text, holds in greedy.items() if holds), None)
     if found is not None:

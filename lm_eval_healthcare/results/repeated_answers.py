@@ -16,14 +16,14 @@ from lm_eval_healthcare.results.answer_flags import Flag, flags_of, sampled
 from lm_eval_healthcare.results.discovery import RunFiles
 from lm_eval_healthcare.results.questions import question_reader
 from lm_eval_healthcare.results.reasoning import without_reasoning
-from lm_eval_healthcare.results.results_file import SECTION, task_config, task_metadata, values_by_filter
+from lm_eval_healthcare.results.results_file import REPHRASED, SECTION, task_config, task_metadata, values_by_filter
 from lm_eval_healthcare.results.samples_file import SampleFile, arguments, document_hash
 from lm_eval_healthcare.results.texts import NO_FILTER, TextRow, read_texts
 
 PER_ANSWER = "_per_answer"
+"""What stands behind a metric's name where the log has one value for each answer to a question."""
 REWORDINGS = "rewordings"
-REPHRASED = "rephrased"
-"""The key in a results file whose answers were reworded."""
+"""The key of a row that says where each of its answers comes from, if they are versions of one."""
 
 
 @dataclass(slots=True)

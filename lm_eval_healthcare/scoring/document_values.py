@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lm_eval_healthcare.results.reasoning import CUT_REASONING
+from lm_eval_healthcare.results.repeated_answers import PER_ANSWER
 from lm_eval_healthcare.scoring.documents import BLANK_REFERENCE, METRIC_ERROR, METRIC_MISSING, SCORED_LATER
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.scoring.documents import DocumentScores
 
 EMPTY, VERY_SHORT = "empty_prediction", "very_short_prediction"
-PER_ANSWER = "_per_answer"
-"""What stands behind a metric's name where the log has one value for each answer to a question."""
 _OF_ALL_DOCUMENTS = (METRIC_ERROR, METRIC_MISSING, SCORED_LATER)
 
 

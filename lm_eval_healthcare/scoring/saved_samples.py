@@ -55,6 +55,7 @@ class Wishes:
         defaults: Options of metrics for runs that say nothing of them.
         skip_missing: Leave a metric out that lacks its model or package, instead of refusing.
         where: Patterns by `model` and `task`; what matches none of a kind is left alone.
+        rewordings: Take runs whose rows hold rewordings of one answer, too.
     """
 
     metrics: str | None = None
@@ -63,6 +64,7 @@ class Wishes:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     skip_missing: bool = False
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rewordings: bool = False
 
     def takes(self, model: Iterable[str], task: str) -> bool:
         """Say whether a task of a model is asked for.
@@ -211,7 +213,7 @@ def plan(runs: Sequence[RunFiles], wishes: Wishes, known: KnownTasks) -> Plan:
             if not wishes.takes({run.model, run.model_folder}, task):
                 out.unmatched += 1
                 continue
-            if REPHRASED in run.content:
+            if REPHRASED in run.content and not wishes.rewordings:
                 out.left_out.setdefault(REWORDINGS, Counter())[task] += 1
                 continue
             try:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SIGNATURES_DIFFER = "signatures_differ"
+"""The flag of a metric that was not computed in the same way for all runs of a study."""
 Advance = Callable[[str, float], None]
 """Called with the name of a task and the number of answers that are scored; all metrics together count as one."""
 
@@ -104,7 +106,7 @@ def plan_metrics(task: RepeatedTask, names: str, wishes: Wishes, known: KnownTas
     from lm_eval_healthcare.results.texts import NoText
 
     run = dataclasses.replace(task.run, samples={task.task: task.path}, one_of_several=True)
-    plan = saved_samples.plan([run], dataclasses.replace(wishes, metrics=names, where={}), known)
+    plan = saved_samples.plan([run], dataclasses.replace(wishes, metrics=names, where={}, rewordings=True), known)
     if not plan.tasks:
         if plan.left_out:
             raise NoText(next(iter(plan.left_out)))

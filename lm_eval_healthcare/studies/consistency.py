@@ -11,17 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_healthcare.analysis import noise, repeated_scores
+from lm_eval_healthcare.analysis import noise, repeated_scores, variances
 from lm_eval_healthcare.analysis.repeated_scores import NO_RANGE, SCALE_BELOW_ZERO, PromptScores
 from lm_eval_healthcare.results.answer_flags import COMPARED, NOT_SAMPLED, distinct
 from lm_eval_healthcare.results.repeated_answers import RepeatedTask
 from lm_eval_healthcare.results.results_file import SECTION, task_metadata
+from lm_eval_healthcare.studies.answer_scores import SIGNATURES_DIFFER
 from lm_eval_healthcare.studies.consistency_runs import SIGNATURE_UNKNOWN, StudiedTask, Wanted, masked
 
 STUDY, VERSION = "self-consistency", 1
 NO_RATIO_SCALE = ("bleurt", "mover_score")
 """Metrics whose scale has no zero from which scores could be measured, so that sd/mean says nothing."""
-SIGNATURES_DIFFER, METRIC_FAILED = "signatures_differ", "metric_failed"
+METRIC_FAILED = "metric_failed"
+COLUMNS = (
+    "model", "task", "filter", "doc_id", "document", "metric", "answers", "distinct_answers", "scores", "mean",
+    "variance", "scaled_variance", "cv", "reason",
+)  # fmt: skip
+"""The columns of `consistency_prompts.csv`."""
+_RESCALED = "|scale:rescaled"
+"""What the signature of BERTScore says where a baseline is taken off, so that scores may be negative."""
 _SHARES = (2, 4)
 Prompt = tuple[str, str, int]
 """Task, hash of the document, and how many of the same hash came before."""
@@ -50,7 +58,8 @@ class RunScores:
         hidden = [] if wanted.not_sampled_too else np.flatnonzero(~one.sampled).tolist()
         statistics = {}
         for name, values in scores.items():
-            found = repeated_scores.prompt_scores(values, below_zero=name.removesuffix("_unicode") in NO_RATIO_SCALE)
+            below_zero = _goes_below_zero(name, one.scores.signatures.get(name))
+            found = repeated_scores.prompt_scores(values, below_zero=below_zero)
             for row in hidden:
                 found.no_variance[row] = found.no_cv[row] = NOT_SAMPLED
             statistics[name] = found
@@ -67,9 +76,7 @@ def study(tasks: Sequence[StudiedTask], wanted: Wanted, about: Mapping[str, Any]
     """
     runs = [RunScores.of(one, wanted) for one in tasks]
     names = list(dict.fromkeys(name for run in runs for name in run.scores))
-    ranges = {
-        name: repeated_scores.value_range([run.scores[name] for run in runs if name in run.scores]) for name in names
-    }
+    ranges = {name: variances.value_range([run.scores[name] for run in runs if name in run.scores]) for name in names}
     content = {
         "study": STUDY,
         "version": VERSION,
@@ -95,9 +102,8 @@ def _metric(name: str, runs: Sequence[RunScores], value_range: tuple[float, floa
     order = {prompt: place for place, prompt in enumerate(dict.fromkeys(p for run in runs for p in run.prompts))}
     aligned = [_aligned(run.statistics[name], [order[prompt] for prompt in run.prompts], len(order)) for run in runs]
     found = repeated_scores.spread(aligned)
-    means = repeated_scores.mean_of(np.array([one.means for one in aligned]))
-    scaled = repeated_scores.scaled(found.variances, *value_range)
-    known = scaled[~np.isnan(scaled)]
+    means = variances.column_means(np.array([one.means for one in aligned]))
+    scaled = variances.scaled(found.variances, *value_range)
     return {
         "mean_variance": found.mean_variance,
         "variance_of_variance": found.variance_of_variance,
@@ -108,10 +114,10 @@ def _metric(name: str, runs: Sequence[RunScores], value_range: tuple[float, floa
         "flags": _flags(name, runs, value_range),
         "n_no_variance": found.n_no_variance,
         "undefined": found.undefined,
-        "scaled_mean_variance": float(known.mean()) if known.size else math.nan,
-        "scaled_variance_of_variance": repeated_scores.population_variance(known),
+        "scaled_mean_variance": variances.mean(scaled),
+        "scaled_variance_of_variance": variances.variance(scaled),
         "range": list(value_range),
-        "mean": _mean(means),
+        "mean": variances.mean(means),
         "signature": _signature(name, runs),
         "variances": found.variances.tolist(),
         "cvs": found.cvs.tolist(),
@@ -139,15 +145,19 @@ def _aligned(own: PromptScores, places: Sequence[int], n: int) -> PromptScores:
     )  # fmt: skip
 
 
+def _goes_below_zero(name: str, signature: str | None) -> bool:
+    return name in NO_RATIO_SCALE or _RESCALED in (signature or "")
+
+
 def _flags(name: str, runs: Sequence[RunScores], value_range: tuple[float, float]) -> list[str]:
     flags = [flag.flag for run in runs for flag in run.one.task.flags]
     flags += [SIGNATURE_UNKNOWN for run in runs if name in run.one.unsigned]
     flags += [METRIC_FAILED for run in runs if name in run.one.scores.errors]
     if len({_signed(run, name) for run in runs}) > 1:
         flags.append(SIGNATURES_DIFFER)
-    if name.removesuffix("_unicode") in NO_RATIO_SCALE:
+    if any(_goes_below_zero(name, _signed(run, name)) for run in runs):
         flags.append(SCALE_BELOW_ZERO)
-    if value_range[0] == value_range[1]:
+    if not math.isnan(value_range[0]) and not variances.has_range(*value_range):
         flags.append(NO_RANGE)
     return list(dict.fromkeys(flags))
 
@@ -258,7 +268,7 @@ def prompt_rows(tasks: Sequence[StudiedTask], wanted: Wanted, content: Mapping[s
         run = RunScores.of(one, wanted)
         for name, found in run.statistics.items():
             low, high = (math.nan if value is None else value for value in content["metrics"][name]["range"])
-            scaled = repeated_scores.scaled(found.variances, low, high)
+            scaled = variances.scaled(found.variances, low, high)
             for place, row in enumerate(one.task.rows):
                 yield {
                     "model": one.task.run.model,
@@ -287,8 +297,3 @@ def without_nan(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
-
-
-def _mean(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else math.nan

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lm_eval_healthcare.analysis.resilience import Resilience, clusters, range_of, resilience
+from lm_eval_healthcare.analysis.resilience import Resilience, clusters, resilience
+from lm_eval_healthcare.analysis.variances import value_range
+from lm_eval_healthcare.studies.answer_scores import SIGNATURES_DIFFER
 from lm_eval_healthcare.studies.rewording.answers import ORIGINAL, counts, facts, version_names
 
 if TYPE_CHECKING:
@@ -65,10 +67,7 @@ class ResilienceStudy:
         self._prompts = _prompts(self._tasks)
         wanted = list(dict.fromkeys(name for one in self._scores for name in one.scores))
         self._parts = {metric: list(self._of(metric)) for metric in wanted}
-        self._limits = {
-            metric: range_of(np.concatenate([one.values.ravel() for one in parts]) if parts else [])
-            for metric, parts in self._parts.items()
-        }
+        self._limits = {metric: value_range([one.values for one in parts]) for metric, parts in self._parts.items()}
         self.metrics: dict[str, Resilience] = {
             metric: self._measure(metric, parts) for metric, parts in self._parts.items()
         }
@@ -97,9 +96,9 @@ class ResilienceStudy:
             "with_original": self._with_original,
             "metrics": {
                 name: {
-                    **self._record(one, self._parts[name]),
+                    **self._record(one, self._parts[name], self._signatures(name)),
                     "cluster": cluster_of.get(name),
-                    "signature": self._signature(name),
+                    "signature": " | ".join(self._signatures(name)),
                     "variances": _numbers(one.variances),
                     "raw_variances": _numbers(one.raw_variances),
                 }
@@ -145,7 +144,7 @@ class ResilienceStudy:
         prompts = np.concatenate([one.prompts for one in parts]) if parts else np.empty(0, dtype=np.int64)
         return resilience(values, prompts, limits=self._limits[metric], with_original=self._with_original)
 
-    def _record(self, one: Resilience, parts: Sequence[_Scored]) -> dict[str, Any]:
+    def _record(self, one: Resilience, parts: Sequence[_Scored], signatures: Sequence[str] = ()) -> dict[str, Any]:
         by_version = dict(zip(self.names, one.by_version, strict=True))
         original = by_version.pop(ORIGINAL)
         return {
@@ -158,7 +157,7 @@ class ResilienceStudy:
             "undefined": dict(one.undefined),
             "n_no_variance": one.no_variance,
             "versions": one.versions,
-            "flags": _metric_flags(one, parts),
+            "flags": [*_metric_flags(one, parts), *([SIGNATURES_DIFFER] if len(signatures) > 1 else [])],
             "range": [_number(end) for end in one.range],
             "original_mean": _number(original.mean),
             "mean_change": _number(one.mean_change),
@@ -187,9 +186,9 @@ class ResilienceStudy:
             "metrics": {metric: self._record(self._measure(metric, own), own) for metric, own in parts.items() if own},
         }
 
-    def _signature(self, metric: str) -> str:
+    def _signatures(self, metric: str) -> list[str]:
         signed = (one.signatures.get(metric) for one in self._scores)
-        return " | ".join(dict.fromkeys(text for text in signed if text))
+        return list(dict.fromkeys(text for text in signed if text))
 
 
 def _names(tasks: Sequence[RepeatedTask]) -> list[str]:

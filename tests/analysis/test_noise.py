@@ -90,6 +90,11 @@ def test_answers_and_questions_needed_by_hand() -> None:
     assert needed(noise, 0.1).prompts == 60
 
 
+def test_an_error_beyond_all_numbers_needs_no_number_of_questions_that_could_be_told() -> None:
+    found = needed(split([[1.0, 3.0], [4.0, 8.0]]), 1e-200)  # 4 / 1e-400 questions
+    assert (found.repeats, found.prompts) == (None, None)
+
+
 def test_the_answers_needed_bring_the_wanted_error() -> None:
     rng = np.random.default_rng(11)
     n = 3000

@@ -16,11 +16,8 @@ from lm_eval_healthcare.analysis.repeated_scores import (
     NO_SCORE,
     SCALE_BELOW_ZERO,
     SINGLE_SCORE,
-    population_variance,
     prompt_scores,
-    scaled,
     spread,
-    value_range,
 )
 
 NAN = math.nan
@@ -69,7 +66,6 @@ def test_too_few_scores_have_no_variance() -> None:
 
 def test_equal_scores_have_a_variance_of_exactly_zero() -> None:
     assert prompt_scores([[0.1] * 11, [1 / 3] * 11]).variances.tolist() == [0.0, 0.0]
-    assert population_variance(np.full(7, 0.1)) == 0.0
 
 
 def test_a_scale_that_goes_below_zero_has_no_coefficient_at_all() -> None:
@@ -89,19 +85,7 @@ def test_several_models() -> None:
     assert found.undefined == {SINGLE_SCORE: 1}
 
 
-def test_scaling() -> None:
-    low, high = value_range([[[0.0, 4.0]], [[2.0, NAN], [1.0, 3.0]]])
-    assert (low, high) == (0.0, 4.0)
-    assert scaled([4.0, NAN, 0.0], low, high) == pytest.approx([0.25, NAN, 0.0], nan_ok=True)
-
-
-@pytest.mark.parametrize("bounds", [(0.5, 0.5), (NAN, NAN)])
-def test_without_a_range_nothing_is_scaled(bounds: tuple[float, float]) -> None:
-    assert np.isnan(scaled([0.0, 1.0], *bounds)).all()
-
-
 def test_nothing_at_all() -> None:
-    assert all(math.isnan(value) for value in value_range([]))
     found = spread([prompt_scores(np.empty((0, 11)))])
     assert math.isnan(found.mean_variance)
     assert math.isnan(found.variance_of_variance)

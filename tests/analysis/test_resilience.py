@@ -7,14 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from lm_eval_healthcare.analysis.resilience import (
-    CONSTANT_METRIC,
-    TOO_FEW_VERSIONS,
-    clusters,
-    population_variances,
-    range_of,
-    resilience,
-)
+from lm_eval_healthcare.analysis.repeated_scores import NO_RANGE
+from lm_eval_healthcare.analysis.resilience import TOO_FEW_VERSIONS, clusters, resilience
 
 NAN = math.nan
 
@@ -68,14 +62,8 @@ def test_without_the_original() -> None:
 
 def test_numpy_agrees_where_nothing_is_missing() -> None:
     scores = np.random.default_rng(0).normal(size=(50, 7))
-    np.testing.assert_allclose(population_variances(scores), scores.var(axis=1, ddof=0), rtol=1e-12)
     found = resilience(scores, range(50))
     assert found.raw_variance_of_variance == pytest.approx(scores.var(axis=1).var(), rel=1e-9)
-
-
-def test_equal_scores_have_a_variance_of_exactly_zero() -> None:
-    """0.1 cannot be written in binary: a sum of seven of them, divided by seven, is not 0.1."""
-    assert population_variances([[0.1] * 7]).tolist() == [0.0]
 
 
 def test_a_metric_with_one_value_only_is_undefined_and_counted() -> None:
@@ -83,7 +71,7 @@ def test_a_metric_with_one_value_only_is_undefined_and_counted() -> None:
     assert math.isnan(found.mean_variance)
     assert math.isnan(found.variance_of_variance)
     assert found.raw_mean_variance == 0.0
-    assert found.undefined == {CONSTANT_METRIC: 2, TOO_FEW_VERSIONS: 1}
+    assert found.undefined == {NO_RANGE: 2, TOO_FEW_VERSIONS: 1}
     assert found.n_undefined == 3
 
 
@@ -92,7 +80,6 @@ def test_no_scores_at_all() -> None:
     assert found.n_undefined == 2
     assert all(math.isnan(one) for one in (*found.range, found.mean_variance, found.mean_change))
     assert resilience(np.empty((0, 3)), []).n_prompts == 0
-    assert range_of([NAN, math.inf]) == pytest.approx((NAN, NAN), nan_ok=True)
 
 
 def test_by_version() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,18 @@ def test_tables_words_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [float(line["variance"]) for line in lines] == pytest.approx([0.01, 0.01, 0.04, 0.01])
     assert list(folder.glob("*.png"))
     assert not list(folder.glob(".*"))
+
+
+def test_without_figures_or_what_draws_them_the_numbers_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "runs", logged([0.5, 0.7], [0.4, 0.6]))
+    assert main(["consistency", str(tmp_path / "runs"), "-o", str(tmp_path / "plain"), "--no-figures"]) == 0
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
+    assert main(["consistency", str(tmp_path / "runs"), "-o", str(tmp_path / "none"), "--format", "json"]) == 0
+    for name in ("plain", "none"):
+        names = sorted(path.name for path in (tmp_path / name).iterdir())
+        assert names == ["consistency.json", "consistency_prompts.csv"]
 
 
 def test_one_answer_a_question_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

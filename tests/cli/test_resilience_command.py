@@ -11,6 +11,7 @@ import pytest
 
 from lm_eval_healthcare.cli.main import main
 from lm_eval_healthcare.cli.resilience import reading
+from lm_eval_healthcare.scoring import documents
 from reworded_files import FULL, NONE, THREE, TWO, reworded, row
 from scripted_server import ScriptedJudge
 
@@ -138,6 +139,26 @@ def test_a_judge_grades_every_version_once(tmp_path: Path, capsys: pytest.Captur
             assert found["mean_variance"] == pytest.approx(1 / 6)
             assert (found["range"], found["mean_change"], found["versions"]) == ([1.0, 5.0], -3.0, 3)
         assert sum(server.verdicts.values()) == 3  # the second command knows them
+        assert run(tmp_path / "out", *options, "--judge-seed", "7", "--format", "json") == 0
+        assert json.loads(capsys.readouterr().out)["seed"] == 7
+
+
+def test_a_metric_that_fails_fails_the_command_and_leaves_the_others(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = documents.metrics.measure
+
+    def failing(*arguments: Any, metrics: list[str], **options: Any) -> Any:
+        if "rouge2" in metrics:
+            raise RuntimeError("no memory left")
+        return measure(*arguments, metrics=metrics, **options)
+
+    monkeypatch.setattr(documents.metrics, "measure", failing)
+    assert run(folder, "--metrics", "rouge1,rouge2", "--format", "json") == 1
+    said = capsys.readouterr()
+    found = json.loads(said.out)["metrics"]
+    assert found["rouge1"]["mean_variance"] == pytest.approx(117 / 1296)
+    assert (found["rouge2"]["mean_variance"], found["rouge2"]["n_undefined"]) == (None, 2)
 
 
 def metrics(**variances: float | None) -> dict[str, Any]:

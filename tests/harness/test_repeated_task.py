@@ -122,6 +122,7 @@ class TestSampling:
             ("temperature=0", "temperature=0.* gives the same answer"),
             ("do_sample=true,temperature=0.0", "temperature=0.0 gives"),
             ("top_k=1", "top_k=1 gives"),
+            ("top_p=0", "top_p=0.* gives"),
             ("seed=3", "repeats_seed"),
             ("n=5", "repeats=N"),
         ],

@@ -79,13 +79,24 @@ def test_no_range_is_no_division_by_zero(tmp_path: Path) -> None:
     assert "no_range" in one["flags"]
 
 
-@pytest.mark.parametrize("metric", ["bleurt", "mover_score"])
-def test_metrics_without_a_zero_have_no_coefficient(tmp_path: Path, metric: str) -> None:
-    write(tmp_path, scored([[0.5, 0.7], [0.4, 0.6]], metric))
+@pytest.mark.parametrize(
+    ("metric", "scale"), [("bleurt", "linear"), ("mover_score", "similarity"), ("bert_score", "rescaled")]
+)
+def test_metrics_without_a_zero_have_no_coefficient(tmp_path: Path, metric: str, scale: str) -> None:
+    """Rescaled BERTScore, (s - b) / (1 - b) with the baseline b, is below 0 for texts worse than random pairs."""
+    write(tmp_path, scored([[0.5, 0.7], [0.4, 0.6]], metric), signatures={metric: f"{metric}|impl:x|scale:{scale}"})
     one = studied(tmp_path)[1]["metrics"][metric]
+    assert "scale_below_zero" in one["flags"]
     assert one["mean_cv"] is None
     assert one["undefined"] == {"scale_below_zero": 2}
     assert one["mean_variance"] == pytest.approx(0.01)
+
+
+def test_plain_bert_score_has_a_coefficient(tmp_path: Path) -> None:
+    """0.5 and 0.7: sd 0.1, mean 0.6; 0.4 and 0.6: sd 0.1, mean 0.5."""
+    rows = scored([[0.5, 0.7], [0.4, 0.6]], "bert_score")
+    write(tmp_path, rows, signatures={"bert_score": "bert_score|impl:x|scale:cosine"})
+    assert studied(tmp_path)[1]["metrics"]["bert_score"]["mean_cv"] == pytest.approx((1 / 6 + 1 / 5) / 2)
 
 
 def test_several_models_and_their_pairs(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_constant_metric_is_undefined_and_no_cluster(tmp_path: Path) -> None:
     found = study(tasks_of(tmp_path), [[0.5, 0.5, 0.5]])
     one = found.content({})["metrics"]["m"]
     assert (one["mean_variance"], one["cluster"], one["n_undefined"]) == (None, None, 1)
-    assert one["undefined"] == {"max_equals_min": 1}
+    assert one["undefined"] == {"no_range": 1}
     assert one["raw_mean_variance"] == 0.0
     assert not found.is_empty
     assert study(tasks_of(tmp_path), [[0.5, NAN, NAN]]).is_empty
@@ -120,6 +120,17 @@ def test_the_rows_of_the_table(tmp_path: Path) -> None:
     assert first[5:] == ["m", 0.0, 1.0, 2.0, pytest.approx(2 / 3), pytest.approx(1 / 6)]
     assert second[6:] == [1.0, "", "", "", ""]
     assert FULL not in map(str, [*first, *second])
+
+
+def test_metrics_that_were_computed_in_two_ways_are_flagged(tmp_path: Path) -> None:
+    reworded(tmp_path, [row(0, [FULL, TWO])])
+    reworded(tmp_path, [row(0, [FULL, TWO])], model="org/two")
+    scores = [AnswerScores({"m": np.array([[1.0, 0.5]])}, {"m": f"m|layer:{layer}"}) for layer in (10, 17)]
+    found = ResilienceStudy(tasks_of(tmp_path), scores).content({})
+    assert "signatures_differ" in found["metrics"]["m"]["flags"]
+    assert "signatures_differ" not in found["runs"][0]["metrics"]["m"]["flags"]
+    same = ResilienceStudy(tasks_of(tmp_path), [scores[0], scores[0]]).content({})
+    assert "signatures_differ" not in same["metrics"]["m"]["flags"]
 
 
 def test_rewordings_beside_what_they_were_made_from(tmp_path: Path) -> None:

@@ -113,11 +113,12 @@ FAULTY = [
     ("Una dosis cada 8 horas.", "Una dosis cada 6 horas.", "number_lost"),
     ("No se debe dar aspirina.", "Se debe dar aspirina.", "negation_changed"),
     ("Dar enalapril.", "Dar losartán.", "drug_added"),
+    ("A high potassium is dangerous.", "A low potassium is dangerous.", "opposite"),
+    ("The left kidney is enlarged.", "The right kidney is enlarged.", "opposite"),
 ]
 
 MISSED = [
-    ("A high potassium is dangerous.", "A low potassium is dangerous.", "an opposite without a negation"),
-    ("The left kidney is enlarged.", "The right kidney is enlarged.", "sides are not checked"),
+    ("The wound is wet.", "The wound is dry.", "an opposite that is not listed"),
     ("It is treated with Zypadhera.", "It is treated with Xeplion.", "rare brand names"),
 ]
 

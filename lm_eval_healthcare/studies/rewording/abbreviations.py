@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from lm_eval_healthcare.studies.rewording.number_words import word_set
@@ -49,7 +50,7 @@ _MI_BEFORE = r"(?:acute|an|previous|prior|old|inferior|anterior|of|after|recent|
 _PATTERN = re.compile(
     r"(?<![\w/.-])(?:(?P<article>[Aa]n?) )?(?P<name>"
     + "|".join(re.escape(name) for name in sorted(EXPANSIONS, key=len, reverse=True))
-    + r")(?P<plural>s)?(?![\w/-]|\.\w)"
+    + r")(?P<plural>s)?(?![\w/'’-]|\.\w)"
 )
 _MI = re.compile(rf"\b({_MI_BEFORE}) MI(?![\w/.-]|-)|\b({_MI_BEFORE}) MI(?=\.(?:\s|\Z))")
 _ROUTES = (
@@ -69,6 +70,8 @@ _ROUTES = (
     (re.compile(r"(?<=(?:mg|mL|ml|µg| g|cg) )IM(?![\w/-])|(?<=given )IM(?![\w/-])"), "intramuscularly"),
 )
 _UNCOUNTABLE = word_set("BP HR SOB CT MRI CSF CRP TSH CNS CPR HIV HPV PRN prn BID TID QID SpO2 BUN")
+_IMAGING = word_set("CT MRI")
+"""Nobody says "a magnetic resonance imaging"."""
 _SOUNDS_LIKE_U = ("u",)
 
 
@@ -90,6 +93,8 @@ def expanded(text: str) -> str:
         full = EXPANSIONS[match["name"]]
         if full.lower() in small or (match["plural"] and match["name"] in _UNCOUNTABLE):
             return match[0]
+        if match["article"] and match["name"] in _IMAGING and not text.startswith(" scan", match.end()):
+            return match[0]
         if match["plural"]:
             full = f"{full[:-1]}ies" if full.endswith("y") and full[-2] not in "aeo" else f"{full}s"
         if match["article"]:
@@ -101,8 +106,12 @@ def expanded(text: str) -> str:
     if "myocardial infarction" not in small:
         changed = _MI.sub(lambda match: _infarction(match[1] or match[2]), changed)
     for pattern, full in _ROUTES:
-        changed = pattern.sub(full, changed)
+        changed = pattern.sub(functools.partial(_route, full), changed)
     return changed
+
+
+def _route(full: str, match: re.Match[str]) -> str:
+    return full[0].upper() + full[1:] if _begins(match.string, match.start()) else full
 
 
 def _infarction(before: str) -> str:

@@ -14,12 +14,12 @@ from lm_eval_healthcare.results.names import parse_results_name, printable
 from lm_eval_healthcare.results.repeated_answers import REPHRASED, RepeatedTask, read_repeated
 from lm_eval_healthcare.results.results_file import ResultsError
 from lm_eval_healthcare.results.texts import NoText
+from lm_eval_healthcare.studies.rewording.outcome import ORIGINAL
+from lm_eval_healthcare.studies.rewording.outcome import RULES as BY_RULES
 
 if TYPE_CHECKING:
     from lm_eval_healthcare.results.repeated_answers import RepeatedRow
 
-ORIGINAL = "original"
-RULES = "rules:"
 NO_REWORDINGS = (
     "no rewordings: make them with `lm-eval-healthcare rephrase PATH -o OUT`, and give OUT; several answers of a model "
     "to one question are for `lm-eval-healthcare consistency`"
@@ -132,12 +132,12 @@ def version_names(row: RepeatedRow) -> list[str]:
     told = row.rewordings or []
     for place in range(1, len(row.answers)):
         by = str(told[place].get("by")) if place < len(told) else ""
-        if not f"{by}:".startswith(RULES):
+        if by.partition(":")[0] != BY_RULES:
             names.append(f"v{place}")
         elif row.answers[place] is None:
             names.append("")
         else:
-            names.append(by if by.startswith(RULES) and by not in names else f"{RULES}{place}")
+            names.append(by if by != BY_RULES and by not in names else f"{BY_RULES}:{place}")
     return names
 
 

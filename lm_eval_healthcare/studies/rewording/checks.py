@@ -12,13 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lm_eval_healthcare.judge.language import LANGUAGES, language_of, mismatch
+from lm_eval_healthcare.studies.rewording.abbreviations import expanded
 from lm_eval_healthcare.studies.rewording.drugs import drug_findings
 from lm_eval_healthcare.studies.rewording.faults import MEANING, Fault, Finding
 from lm_eval_healthcare.studies.rewording.negations import negation_findings
+from lm_eval_healthcare.studies.rewording.opposites import opposite_findings
+from lm_eval_healthcare.studies.rewording.pairings import moved_findings
 from lm_eval_healthcare.studies.rewording.quantities import quantity_findings
 from lm_eval_healthcare.studies.rewording.replies import (
+    breaks_off,
     cleaned,
-    refusal,
+    declines,
     repeats_question,
     talk_about_task,
     unrelated,
@@ -85,6 +89,8 @@ def check(
     findings: list[Finding] = []
     if finish in _CUT:
         findings.append(Finding(Fault.CUT, f"the model stopped at its limit: finish is '{finish}'"))
+    elif breaks_off(visible, original):
+        findings.append(Finding(Fault.CUT, f"it ends with '{breaks_off(visible, original)}'"))
     if visible == _folded(original):
         return [*findings, Finding(Fault.UNCHANGED, "it is the original")]
     if any(visible == _folded(other) for other in others):
@@ -113,7 +119,9 @@ def meaning_findings(
     return [
         *quantity_findings(original, rewording, question, spanish),
         *drug_findings(original, rewording, question),
+        *moved_findings(original, rewording, spanish),
         *negation_findings(original, rewording),
+        *opposite_findings(original, rewording),
     ]
 
 
@@ -132,8 +140,8 @@ def _is_spanish(text: str, language: str | None) -> bool:
 def _reply_findings(original: str, rewording: str, question: str) -> list[Finding]:
     """What a model wrote in place of a rewording."""
     findings = []
-    declined = refusal(rewording)
-    if declined and not refusal(original):
+    declined = declines(rewording, original)
+    if declined:
         findings.append(Finding(Fault.REFUSAL, f"'{declined}'"))
     if cleaned(rewording) != rewording.strip() and cleaned(original) == original.strip():
         findings.append(Finding(Fault.PREAMBLE, f"more than the rewording: it begins '{rewording.strip()[:40]}'"))
@@ -159,7 +167,8 @@ def _language_findings(original: str, rewording: str, language: str | None) -> l
 
 def _length_findings(original: str, rewording: str, limits: Limits) -> list[Finding]:
     before, after = len(_folded(original)), len(_folded(rewording))
-    if after > max(limits.longest * before, before + limits.slack):
+    written_out = len(_folded(expanded(original)))  # "pt with SOB, BP 150/95" has many more letters when written out
+    if after > max(limits.longest * max(before, written_out), before + limits.slack):
         return [Finding(Fault.TOO_LONG, f"{after} characters for {before}; at most {limits.longest:g} times as many")]
     if before > limits.slack and after < limits.shortest * before:
         return [

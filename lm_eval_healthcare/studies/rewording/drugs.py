@@ -60,6 +60,17 @@ def drugs(text: str) -> dict[str, str]:
     return found
 
 
+def drugs_with_places(text: str) -> list[tuple[str, int, int]]:
+    """Return the medicines of a text, each as often as it is named, with where its name begins and ends.
+
+    Names of several words are left out.
+
+    Args:
+        text: Any text.
+    """
+    return [(one, m.start(), m.end()) for m in _WORD.finditer(text) for one in sorted(_named(m[0]))[:1]]
+
+
 @functools.lru_cache(maxsize=20_000)
 def _named(word: str) -> frozenset[str]:
     """The medicines that a word stands for."""

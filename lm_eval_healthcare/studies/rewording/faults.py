@@ -20,7 +20,9 @@ class Fault(str, Enum):
     UNIT_CHANGED = "unit_changed"
     DRUG_LOST = "drug_lost"
     DRUG_ADDED = "drug_added"
+    NUMBER_MOVED = "number_moved"
     NEGATION_CHANGED = "negation_changed"
+    OPPOSITE = "opposite"
     REFUSAL = "refusal"
     ANSWERS_QUESTION = "answers_question"
     CUT = "cut"
@@ -34,7 +36,9 @@ MEANING = frozenset(
         Fault.UNIT_CHANGED,
         Fault.DRUG_LOST,
         Fault.DRUG_ADDED,
+        Fault.NUMBER_MOVED,
         Fault.NEGATION_CHANGED,
+        Fault.OPPOSITE,
     }
 )
 """The faults that say the rewording tells something else than the original."""

@@ -25,8 +25,18 @@ _NO_NEGATION = re.compile(
     r"|\b(?:no|not) (?:more|less|later|longer|fewer|earlier|sooner|greater|higher|lower) than\b|\bwhy not\b"
     r"|\bno (?:mas|menos|antes) de\b|\bwithout (?:delay|doubt|fail)\b|\bsin (?:demora|duda|embargo)\b|\bnot uncommon\w*"
     r"|\b(?:not|never) (?:be )?(?:forget|forgotten|hesitate)\b|\bno obstante\b|\bno\. ?\d|\bnon?[- ]hodgkin\b"
-    r"|\b(?:cannot|can not|could not|can't|couldn't|not) be (?:excluded|ruled out)\b"
 )
+_NOT_EXCLUDED = re.compile(
+    r"\b(?:cannot|not|never|can't|couldn't|doesn't|no) (?:be |se |puede |permite |se puede )?"
+    r"(?:(?:exclude|rule)[sd]?(?: out)?|ruled out|descart\w+|exclu\w+)\b"
+)
+_EXCLUDED = re.compile(r"\b(?:exclude[sd]?|rule[sd]? out|descarta\w*|excluye\w*)\b")
+_AND_NO = re.compile(
+    r"\b(?:and|y) (?=(?:(?:has|have|had|hay|tiene|presenta|shows?|with) )?(?:no|without|sin)\b(?! (?:se|debe)))"
+)
+"""Where a second statement begins: what stands before it is not denied."""
+_ONLY = word_set("only solo solamente unicamente")
+_UNLESS = word_set("unless salvo")
 _FORWARD = word_set(
     "no not never without neither nor none cannot cant wont dont doesnt didnt isnt arent wasnt werent shouldnt mustnt "
     "couldnt wouldnt havent hasnt hadnt neednt denies denied deny denying avoid avoids avoiding lack lacks lacking "
@@ -44,7 +54,8 @@ _WEAK = word_set(
     "discontinued withhold withheld free unlikely against refuse refuses exclude excludes nil false untrue incorrect "
     "minimal descartar excepto salvo incapaz rara raramente lieu exclusion incorrecto falso little few limit limited "
     "restrict restricted omit omitted forgo skip missing before only cease worse ineffective inappropriate unsafe "
-    "suspender suspenda retirar cuidado caution prevent prevents preventing"
+    "suspender suspenda retirar cuidado caution prevent prevents preventing poor poorly badly barely scarcely mal "
+    "insufficiently inadequately"
 )
 _WEAK_FORM = re.compile(
     r"(?:un(?!der|it|ti|cl|iq|io|iv|if)|non|in(?:eff|app|cap|suff|act|com)|ir(?:reg|rel)|a(?:febr|sympt|nuri"
@@ -67,7 +78,9 @@ _EMPTY = word_set(
     "del al y o a en con por para que se su sus es son fue esta este esto hay ha han debe deben puede pueden lo le les "
     "muy mas como si no ser haber estar paciente pacientes evidencia signos sintomas other recommended "
     "advised used use "
-    "using given give take taken taking seen present found shown show considered usually often generally one"
+    "using given give take taken taking seen present found shown show considered usually often generally one "
+    "receive receives received receiving get gets getting got undergo perform performed make made start started begin "
+    "begun keep kept recibir recibe reciben tomar toma tomado realizar"
 )
 _NEAR = 4
 _MOST_SENTENCES = 80
@@ -83,6 +96,8 @@ _WITH_OPPOSITES = (
 )
 _OPPOSITES = {pair.replace(" ", ""): pair.split()[1] for pair in _WITH_OPPOSITES.split("|")}
 """Words that deny another one by their beginning."""
+_CUES = _FORWARD | _BACKWARD | _WEAK | frozenset(_OPPOSITES)
+_YES, _NO = frozenset({True}), frozenset({False})
 
 
 @dataclass
@@ -94,6 +109,10 @@ class _Polarity:
     open: set[str] = field(default_factory=set)
     strong: list[str] = field(default_factory=list)
     weak: int = 0
+    weak_words: set[str] = field(default_factory=set)
+    only: bool = False
+    unless: bool = False
+    exclusion: set[bool] = field(default_factory=set)
 
 
 def negation_findings(original: str, rewording: str) -> list[Finding]:
@@ -123,7 +142,28 @@ def negation_findings(original: str, rewording: str) -> list[Finding]:
         turned = _turned_sentences(original, rewording)
     if not turned:
         turned = _lost(before, after, "lost its") or _lost(after, before, "got a")
+    if not turned and {frozenset(before.exclusion), frozenset(after.exclusion)} == {_YES, _NO}:
+        turned = [f"'exclude' was {_said(before)} and is {_said(after)}"]
     return [Finding(Fault.NEGATION_CHANGED, "; ".join(turned[:3]))] if turned else []
+
+
+def denies(text: str) -> bool:
+    """Return whether anything is denied in a text."""
+    found = _polarity(text)
+    return bool(found.strong or found.weak)
+
+
+def content_stems(words: list[str]) -> list[str]:
+    """Return the stems of those words that are no function words.
+
+    Args:
+        words: In small letters without accents.
+    """
+    return [_stem(word) for word in words if len(word) > 2 and word not in _EMPTY and word not in _STOP_AT]
+
+
+def _said(found: _Polarity) -> str:
+    return "affirmed" if True in found.exclusion else "denied"
 
 
 def _also(found: _Polarity, stem: str, how: str) -> bool:
@@ -159,7 +199,9 @@ def _alike(one: set[str], other: set[str]) -> float:
 
 def _lost(having: _Polarity, other: _Polarity, what: str) -> list[str]:
     """Say that only one of two texts denies anything, and that over words which both have."""
-    if not having.strong or other.strong or other.weak > having.weak:
+    if not having.strong or other.strong or other.weak_words - having.weak_words:
+        return []
+    if having.unless and other.only:  # "not needed unless" is "only needed if"
         return []
     shared = (having.denied.keys() | having.open) & (other.affirmed.keys() | other.open)
     alone = what.startswith("lost") and not having.weak
@@ -179,40 +221,74 @@ def _answer(text: str) -> str:
 def _polarity(text: str) -> _Polarity:
     """Every content word of a text with whether it is denied."""
     found = _Polarity()
-    simple = _NO_NEGATION.sub(" ", plain(text).replace("’", "'"))
+    simple = plain(text).replace("’", "'")
+    rest = _NOT_EXCLUDED.sub(" ", simple)
+    found.exclusion = {False} if rest != simple else set()
+    if _EXCLUDED.search(rest):
+        found.exclusion.add(True)
+    simple = _NO_NEGATION.sub(" ", rest)
     simple = re.sub(r"\b(?:negative|negativ[oa]s?) (?:for|para)\b", " without ", simple)
     simple = re.sub(r"\b(?:ruled out|rules? out|free of|free from|libre de)\b", " without ", simple)
-    simple = simple.replace("can not", "cannot")
+    simple = _AND_NO.sub(", ; ", simple).replace("can not", "cannot")
     clause: list[str] = []
+    aside: list[str] | None = None  # what stands in brackets, while they are open
+    asides: list[list[str]] = []
     for token in [*_TOKEN.findall(simple), "."]:
-        if token in _END_AT or (len(token) == 1 and token in ".;:!?\n()"):
-            found.weak += token in _WEAK
-            _read(clause, found)
-            clause = []
+        found.only |= token in _ONLY
+        found.unless |= token in _UNLESS
+        if token == "(" and aside is None:
+            aside = []
+        elif token == ")" and aside is not None:
+            asides.append(aside)
+            aside = None
+        elif (token in _END_AT and aside is None) or (len(token) == 1 and token in ".:;!?\n()"):
+            if token in _WEAK:
+                _weaken(found, token)
+            _read_all(clause, [*asides, aside or []], found)
+            clause, aside, asides = [], None, []
         else:
-            clause.append(token.replace("'", ""))
+            (clause if aside is None else aside).append(token.replace("'", ""))
     return found
+
+
+def _read_all(clause: list[str], asides: list[list[str]], found: _Polarity) -> None:
+    """Sort the words of a clause and of what stands in brackets in it, which may explain what is denied."""
+    _read(clause, found)
+    for aside in asides:
+        if _has_cue(clause):
+            found.open.update(_stem(word) for word in aside if len(word) > 2 and word not in _EMPTY)
+        else:
+            _read(aside, found)
+
+
+def _weaken(found: _Polarity, word: str) -> None:
+    found.weak += 1
+    found.weak_words.add(_stem(word))
+
+
+def _has_cue(clause: list[str]) -> bool:
+    return any(
+        word in _CUES or (word.endswith("nt") and word[:-2] in _AUXILIARIES) or _WEAK_FORM.fullmatch(word)
+        for word in clause
+    )
 
 
 def _read(clause: list[str], found: _Polarity) -> None:
     """Sort the words of a clause."""
-    backward = any(word in _BACKWARD for word in clause)
     cue, near, listed = "", 0, False
-    cues = _FORWARD | _WEAK
-    has_cue = backward or any(
-        word in cues or (word.endswith("nt") and word[:-2] in _AUXILIARIES) or _WEAK_FORM.fullmatch(word)
-        for word in clause
-    )
+    nested, backward = False, False
+    has_cue = _has_cue(clause)
     or_list = any(word in ("or", "nor", "ni", "o") for word in clause)
     for place, word in enumerate(clause):
         if word in _FORWARD or (word.endswith("nt") and word[:-2] in _AUXILIARIES):
+            nested = nested or (word in ("without", "sin") and bool(cue or backward))
             cue, near, listed = word, 0, word in _LISTS and or_list
             if not (place == 0 and word == "no" and len(clause) > 1 and clause[1] == ","):
                 found.strong.append(word)
             continue
         if word in _BACKWARD:
             found.strong.append(word)
-            cue = ""
+            cue, backward = "", True
             continue
         if word == "," or word in _STOP_AT:
             if cue and not (listed and (word in (",", "or", "nor", "ni", "o"))):
@@ -220,8 +296,8 @@ def _read(clause: list[str], found: _Polarity) -> None:
             continue
         if near and word in ("is", "are", "was", "were", "es", "son", "it") and cue in ("no", "without", "sin"):
             near = _NEAR  # "without treatment it is fatal" denies the treatment only
-        if word in _WEAK or _WEAK_FORM.fullmatch(word):
-            found.weak += 1
+        if word in _WEAK or word in _OPPOSITES or _WEAK_FORM.fullmatch(word):
+            _weaken(found, word)
         positive = _OPPOSITES.get(word)
         if positive is not None:  # "unsafe" denies "safe"; "not unsafe" leaves it open
             if cue and near < _NEAR:
@@ -232,7 +308,9 @@ def _read(clause: list[str], found: _Polarity) -> None:
         if word in _EMPTY or len(word) < 3:
             continue
         stem = _stem(word)
-        if cue and near < (_NEAR if not listed else 3 * _NEAR):
+        if nested:  # "never without gloves" affirms the gloves
+            found.open.add(stem)
+        elif cue and near < (_NEAR if not listed else 3 * _NEAR):
             found.denied.setdefault(stem, word)
             near += 1
         elif has_cue:

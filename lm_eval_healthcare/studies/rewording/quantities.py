@@ -106,7 +106,7 @@ def _same(one: Quantity, other: Quantity) -> bool:
         if not (one.inherited or other.inherited):
             return False
     kinds = {one.kind, other.kind}
-    if kinds == {"ordinal", ""}:  # "on the 12th" and "12 May"
+    if "ordinal" in kinds and kinds <= {"ordinal", "", "time", "months"}:  # "the 12th" of May, "in the 12th week"
         return one.number == other.number
     if kinds <= {"celsius", "fahrenheit", "degrees"}:
         if "degrees" in kinds:

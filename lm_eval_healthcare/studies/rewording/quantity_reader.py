@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import re
-import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lm_eval_healthcare.studies.rewording.number_words import (
     BEFORE_ROMAN,
@@ -18,89 +15,20 @@ from lm_eval_healthcare.studies.rewording.number_words import (
     plain,
     spelled,
 )
+from lm_eval_healthcare.studies.rewording.quantity import Quantity, code, frequency, named, united
+from lm_eval_healthcare.studies.rewording.quantity_tokens import Token, number_in, tokens_of, words_shown
 
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number that a text states.
-
-    Attributes:
-        number: As it is written.
-        value: In the smallest unit of its kind; times a second or a month for a frequency.
-        kind: Of what it is a measure, such as `mass` or `mass/volume`; `per` and `per_months` for frequencies, empty
-            without a unit.
-        shown: The words of the text.
-        unit: The unit as written; empty without one.
-        soft: Whether the text may do without it: "one" as a pronoun, "both", numbers in names.
-        inherited: Whether the unit is that of a number further on, as in "5 or 10 mg".
-        group: Soft numbers that can take each other's place.
-        name: Letters of the name that the number belongs to, such as `b` for B12.
-        bound: 1 after "more than", -1 after "less than", otherwise 0.
-    """
-
-    number: float
-    value: float
-    kind: str
-    shown: str
-    unit: str = ""
-    soft: bool = False
-    inherited: bool = False
-    group: str = ""
-    name: str = ""
-    bound: int = 0
-
-
-@dataclass(slots=True)
-class _Token:
-    text: str
-    word: str  # in small letters without accents
-    glued: bool  # no blank before it
-    number: bool
-
-
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-_FRACTIONS = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅕": "1/5"}
-_CHARACTERS = str.maketrans(
-    {c: "-" for c in "−–—‐‑‒―﹣－"}
-    | {c: "" for c in "\u200b\u200c\u200d\u2060\ufeff\u00ad"}
-    | {c: "\u00a0" for c in "\u202f\u2009\u2007\u2008\u200a"}
-    | {"µ": "u", "μ": "u", "％": "%", "º": "°", "×": "x", "⁄": "/", "∕": "/"}
-    | {c: str(i) for i, c in enumerate("₀₁₂₃₄₅₆₇₈₉")}
-    | {c: f" {text} " for c, text in _FRACTIONS.items()}
-)
-_POWER = re.compile(f"[⁻]?[{_SUPERSCRIPTS}]+")
-_POWERS = str.maketrans({c: str(i) for i, c in enumerate(_SUPERSCRIPTS)} | {"⁻": "-"})
-_LIST_NUMBER = re.compile(
-    r"(?m)^[ \t]*[*#>-]{0,3}[ \t]*\(?\d{1,2}[.)](?=[ \t*])|(?<=[.:;!?] )\(?\d{1,2}[.)](?= +[^\W\d_])"
-    r"|\[\d{1,3}(?:[,-] ?\d{1,3}){0,9}\]|\b[Ss]tep \d{1,2}\b"
-)
-_TOKEN = re.compile(r"\d{1,3}(?:\u00a0\d{3})+(?!\d)|\d+(?:[.,:]\d+)*(?:\^-?\d+)?|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\s\w]|_")
-_REWRITES = tuple(
-    (re.compile(pattern, flags), new)
-    for pattern, flags, new in (
-        (r"\b(?:b\.i\.d\.?|BID|BD|b\.d\.|bid)(?!\w)", 0, " twice daily "),
-        (r"\b(?:t\.i\.d\.?|TID|tid|t\.d\.s\.?|TDS|tds)(?!\w)", 0, " three times daily "),
-        (r"\b(?:q\.i\.d\.?|QID|qid|q\.d\.s\.?|QDS|qds)(?!\w)", 0, " four times daily "),
-        (r"\b(?:q\.d\.|QD|qd|o\.d\.)(?!\w)", 0, " once daily "),
-        (r"\bq\.?\s?(\d{1,2})(?:-(\d{1,2}))?\s?(?:h|hr|hrs|hours)\b", re.I, r" every \1 - \2 hours "),
-        (r"\b(\d{1,2})[ -]hourly\b", re.I, r" every \1 hours "),
-        (r"\bmm\s+Hg\b", re.I, "mmhg"),
-        (r"\bcm\s?H2O\b", re.I, "cmwater"),
-        (r"\bper\s?cent\b|\bpor\s+ciento\b|\bpor\s+cien\b", re.I, "%"),
-        (r"\b(?:international|unidades) (?:units?|internacionales)\b", re.I, "units"),
-        (r"\bdegrees? (?=celsius|centigrade|fahrenheit)|\bgrados (?=celsius|cent)", re.I, ""),
-        (r"°\s?C\b", 0, " celsius "),
-        (r"°\s?F\b", 0, " fahrenheit "),
-        (r"°", 0, " degrees "),
-        (r"\bun[ao]s? (?=pocos|pocas|cuantos)", re.I, ""),
-    )
-)
 _RANGE = frozenset({"-", "to", "or", "and", "a", "y", "o", "/", ",", "x", "hasta", "through", "versus", "vs"})
 _PER = frozenset({"/", "per", "a", "an", "each", "every", "por", "al", "cada", "in", "the", "en", "la", "el"})
 _EVERY = frozenset({"every", "each", "cada"})
 _MORE = ({">", "≥", "over", "above", "exceeding", "minimo"}, {"more", "greater", "higher", "least", "mas", "mayor"})
 _LESS = ({"<", "≤", "under", "below", "maximo"}, {"less", "fewer", "lower", "most", "menos", "menor"})
 _FRACTION_OF = {(1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (2, 5), (3, 5), (4, 5), (1, 8), (3, 8), (1, 6), (1, 10)}
+_FEW = 5
+_BEFORE_PRONOUN = frozenset({"the", "these", "those", "los", "las", "estos", "estas"})
+_AFTER_PRONOUN = frozenset(
+    {".", ",", ";", ":", ")", "is", "are", "was", "were", "have", "should", "can", "may", "must"}
+)
 _TIME_DENOMINATORS = {"d", "day", "days", "dia", "dias", "week", "weeks", "wk", "semana", "month", "mes", "year", "ano"}
 
 
@@ -114,7 +42,7 @@ def quantities(text: str, spanish: bool = False) -> list[Quantity]:
     Returns:
         Each with its value in the smallest unit of its kind.
     """
-    tokens = _tokens(text, spanish)
+    tokens = tokens_of(text, spanish)
     words = [token.word for token in tokens]
     found: list[tuple[int, int, Quantity]] = []
     place = 0
@@ -129,25 +57,12 @@ def quantities(text: str, spanish: bool = False) -> list[Quantity]:
     return _shared_units(found, words)
 
 
-def _tokens(text: str, spanish: bool) -> list[_Token]:
-    text = _POWER.sub(lambda match: "^" + match[0].translate(_POWERS), text).translate(_CHARACTERS)
-    text = _LIST_NUMBER.sub(" ", text)
-    for pattern, new in _REWRITES:
-        text = pattern.sub(new, text)
-    text = text.replace(" -  hours", " hours").replace("cmwater", "cmhwater")
-    grouped = r"(?<![\d.,])(\d{1,3}) (?=\d{3}(?!\d))" if spanish else r"(?<![\d.,])(\d{1,3}) (?=000(?!\d))"
-    text = re.sub(grouped, "\\1\u00a0", text)
-    tokens, end = [], -1
-    for match in _TOKEN.finditer(text):
-        raw = match[0]
-        tokens.append(_Token(raw, plain(raw), match.start() == end, raw[0].isdecimal()))
-        end = match.end()
-    return tokens
-
-
-def _at(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int] | None:
+def _at(tokens: list[Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int] | None:
     """The quantity that begins at a token, and how many tokens it takes."""
     token = tokens[place]
+    chance = _chance(tokens, words, place, spanish)
+    if chance is not None:
+        return chance
     if token.number:
         return _digits(tokens, words, place, spanish)
     word = token.word
@@ -155,12 +70,12 @@ def _at(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tu
         rate = _per_time(tokens, words, place) if _counted(words[place - 1]) or word in ("per", "al") else None
         if rate is not None:
             (kind, seconds), stop = rate
-            return _frequency(1.0, 1 / seconds, kind, _shown(tokens, place, stop), soft=True), stop - place
+            return frequency(1.0, 1 / seconds, kind, words_shown(tokens, place, stop), soft=True), stop - place
     if word in _EVERY:
         return _interval(tokens, words, place, spanish)
     if word in EVERY:
         kind, seconds = EVERY[word]
-        return _frequency(1.0, 1 / seconds, kind, token.text, soft=True), 1
+        return frequency(1.0, 1 / seconds, kind, token.text, soft=True), 1
     if token.text in ROMAN and place and words[place - 1] in BEFORE_ROMAN:
         return Quantity(ROMAN[token.text], ROMAN[token.text], "", token.text), 1
     if word in TIMES:
@@ -170,69 +85,96 @@ def _at(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tu
     if word in ("a", "an", "un", "una") and place + 1 < len(words) and len(words[place + 1]) > 3:
         unit = UNITS.get(words[place + 1])
         if unit and unit[0] in ("time", "months") and not (place and _counted(words[place - 1])):
-            return replace(
-                _united(1.0, *unit, f"{token.text} {tokens[place + 1].text}", words[place + 1]), soft=True
-            ), 2
+            return replace(united(1.0, *unit, f"{token.text} {tokens[place + 1].text}", words[place + 1]), soft=True), 2
+    return _in_words(tokens, words, place)
+
+
+def _chance(tokens: list[Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int] | None:
+    """A share such as "1 in 4" or "one out of ten"."""
+    if words[place] not in ("1", "one", "uno", "una"):
+        return None
+    two = words[place + 1 : place + 3]
+    start = place + 3 if two in (["out", "of"], ["de", "cada"], ["in", "every"]) else place + 2
+    if (start == place + 2 and two[:1] != ["in"]) or start >= len(tokens):
+        return None
+    number, length = number_in(tokens[start].text, spanish) if tokens[start].number else None, 1
+    if number is None:
+        article = words[start] in ("a", "an")
+        read = spelled(["one", *words[start + 1 : start + 12]] if article else words[start : start + 12], 0)
+        number, length = read if read is not None else (None, 1)
+    stop = start + length
+    if number is None or number < 2 or number != int(number) or (stop < len(words) and words[stop] in UNITS):
+        return None
+    return Quantity(100 / number, 100 / number, "percent", words_shown(tokens, place, stop)), stop - place
+
+
+def _in_words(tokens: list[Token], words: list[str], place: int) -> tuple[Quantity, int] | None:
+    """A number that is written as a word: "five", "third", "half an hour", "both"."""
+    token, word = tokens[place], words[place]
     if word in ("a", "an") and place + 1 < len(words) and words[place + 1] in ("hundred", "thousand", "million"):
         read = spelled(["one", *words[place + 1 : place + 12]], 0)
     else:
         read = spelled(words, place)
     if read is not None:
         number, length = read
-        shown_one = length == 1 and number == 1
-        return _with_unit(tokens, words, place, place + length, number, soft=shown_one)
+        pronoun = length == 1 and (number == 1 or (number < _FEW and _stands_for_noun(words, place)))
+        return _with_unit(tokens, words, place, place + length, number, soft=pronoun)
+    unit = UNITS.get(words[place + 1]) if place + 1 < len(words) and len(words[place + 1]) > 2 else None
+    if ORDINALS.get(word) == 1 and unit and unit[0] in ("time", "months") and words[place + 1][-1] != "s":
+        first = united(1.0, *unit, words_shown(tokens, place, place + 2), words[place + 1])  # "in the first hour"
+        return replace(first, soft=True, group="ordinal"), 2
     if word in ORDINALS and not (place + 1 < len(words) and words[place + 1] == ","):
         return Quantity(ORDINALS[word], ORDINALS[word], "ordinal", token.text, soft=True, group="ordinal"), 1
     if word in LOOSE:
         unit_at = place + 2 if words[place + 1 : place + 2] in (["a"], ["an"]) else place + 1
         unit = UNITS.get(words[unit_at]) if unit_at < len(words) else None
         if unit and LOOSE[word] < 1 and len(words[unit_at]) > 3:  # "half an hour"
-            return _united(LOOSE[word], *unit, _shown(tokens, place, unit_at + 1), words[unit_at]), unit_at + 1 - place
+            return united(
+                LOOSE[word], *unit, words_shown(tokens, place, unit_at + 1), words[unit_at]
+            ), unit_at + 1 - place
         return Quantity(LOOSE[word], LOOSE[word], "", token.text, soft=True), 1
     return None
+
+
+def _stands_for_noun(words: list[str], place: int) -> bool:
+    """Whether a number stands for things named before, as in "between the two" or "these three are"."""
+    if not place or words[place - 1] not in _BEFORE_PRONOUN:
+        return False
+    return place + 1 >= len(words) or words[place + 1] in _AFTER_PRONOUN
 
 
 def _counted(word: str) -> bool:
     """Whether "a" after this word means "per"."""
     return word in UNITS or word in (
-        "times",
-        "time",
-        "veces",
-        "vez",
-        "twice",
-        "once",
-        "thrice",
-        "-",
-        "tablets",
-        "doses",
-    )
+        "times", "time", "veces", "vez", "twice", "once", "thrice", "-", "tablets", "doses",
+    )  # fmt: skip
 
 
-def _digits(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int]:
+def _digits(tokens: list[Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int]:
     token = tokens[place]
-    number = _parsed(token.text, spanish)
+    number = number_in(token.text, spanish)
     end = place + 1
     before = tokens[place - 1] if place else None
     if before is not None and token.glued and (before.text[-1].isalpha() or before.text == "_"):
-        return _named(number, token, before.text), 1
+        return named(number, token, before.text), 1
     if before is not None and token.glued and before.text == "-" and place > 1 and before.glued:
         letters = tokens[place - 2]
         if letters.text[-1].isalpha() and letters.word not in UNITS and spelled([letters.word], 0) is None:
-            return _named(number, token, letters.text), 1
+            return named(number, token, letters.text), 1
     if before is not None and token.glued and before.text == "-" and not before.glued and number is not None:
         number = -number if place < 2 or not tokens[place - 2].number else number
     if number is None:  # a date, a clock time, a ratio: the same only if written the same
-        return Quantity(_code(token.text), _code(token.text), "", token.text), 1
+        return Quantity(code(token.text), code(token.text), "", token.text), 1
     if end + 1 < len(tokens) and words[end] == "/" and tokens[end + 1].number:
-        below = _parsed(tokens[end + 1].text, spanish)
+        below = number_in(tokens[end + 1].text, spanish)
         if below and (number, below) in _FRACTION_OF:
             number, end = number / below, end + 2
     elif end + 2 < len(tokens) and tokens[end].number and words[end + 1] == "/" and tokens[end + 2].number:
-        above, below = _parsed(tokens[end].text, spanish), _parsed(tokens[end + 2].text, spanish)
+        above, below = number_in(tokens[end].text, spanish), number_in(tokens[end + 2].text, spanish)
         if above and below and (above, below) in _FRACTION_OF and number == int(number):
             number, end = number + above / below, end + 3
     if end + 1 < len(tokens) and words[end] == "x" and tokens[end + 1].text.startswith("10^"):
-        number, end = number * (_parsed(tokens[end + 1].text, spanish) or 1.0), end + 2
+        number, end = number * (number_in(tokens[end + 1].text, spanish) or 1.0), end + 2
     if end < len(tokens) and tokens[end].glued and words[end] in ("st", "nd", "rd", "th"):
         return Quantity(number, number, "ordinal", token.text + words[end], soft=True, group="ordinal"), end + 1 - place
     if end < len(tokens) and words[end] in ("thousand", "million", "billion", "mil", "millones"):
@@ -241,66 +183,28 @@ def _digits(tokens: list[_Token], words: list[str], place: int, spanish: bool) -
     return _with_unit(tokens, words, place, end, number)
 
 
-def _code(raw: str) -> float:
-    """A number of its own for what is equal only if written the same."""
-    return zlib.crc32(raw.replace(",", "").encode("utf-8", "replace")) + 0.5
-
-
-def _named(number: float | None, token: _Token, letters: str) -> Quantity:
-    """A number in a name such as CD4: its letters stand before it."""
-    value = number if number is not None else 0.0
-    name = plain(letters)
-    return Quantity(value, value, "name", f"{letters}{token.text}", soft=True, group=f"name {name}", name=name)
-
-
-def _parsed(raw: str, spanish: bool) -> float | None:
-    """The number that digits, points and commas stand for; None for dates, clock times and ratios."""
-    raw, _, power = raw.replace("\u00a0", "").partition("^")
-    if ":" in raw or len(raw) > 300:
-        return None
-    marks = [c for c in raw if c in ".,"]
-    head, *groups = re.split("[.,]", raw)
-    thousands = all(len(group) == 3 for group in groups) and 0 < len(head) <= 3 and head != "0"
-    if not marks:
-        text = raw
-    elif len(set(marks)) == 2 and len(marks) >= 2 and marks[-1] not in marks[:-1]:
-        text = "".join(c for c in raw[: raw.rindex(marks[-1])] if c not in ".,") + "." + groups[-1]
-    elif len(marks) > 1:
-        if not thousands:
-            return None
-        text = "".join([head, *groups])
-    elif thousands and (marks[0] == "," or spanish):
-        text = head + groups[0]
-    else:
-        text = f"{head}.{groups[0]}"
-    value = float(text)
-    if power and abs(int(power[:4])) < 30:
-        value **= int(power)
-    return value
-
-
 def _with_unit(
-    tokens: list[_Token], words: list[str], start: int, end: int, number: float, times: bool = False, soft: bool = False
+    tokens: list[Token], words: list[str], start: int, end: int, number: float, times: bool = False, soft: bool = False
 ) -> tuple[Quantity, int]:
     """A number with the unit or the frequency after it."""
-    shown = _shown(tokens, start, end)
+    shown = words_shown(tokens, start, end)
     place = end
     if place + 1 < len(words) and words[place] == "-" and tokens[place].glued and words[place + 1] in UNITS:
         place += 1
     if not times and place < len(words) and words[place] in ("times", "time", "veces", "vez", "x"):
-        frequency = _per_time(tokens, words, place + 1)
-        if frequency is not None:
-            (kind, seconds), stop = frequency
-            return _frequency(number, number / seconds, kind, _shown(tokens, start, stop)), stop - start
+        often = _per_time(tokens, words, place + 1)
+        if often is not None:
+            (kind, seconds), stop = often
+            return frequency(number, number / seconds, kind, words_shown(tokens, start, stop)), stop - start
     elif times:
-        frequency = _per_time(tokens, words, place)
-        if frequency is not None:
-            (kind, seconds), stop = frequency
-            return _frequency(number, number / seconds, kind, _shown(tokens, start, stop)), stop - start
+        often = _per_time(tokens, words, place)
+        if often is not None:
+            (kind, seconds), stop = often
+            return frequency(number, number / seconds, kind, words_shown(tokens, start, stop)), stop - start
     if not times and place < len(words) and words[place] in UNITS and _is_unit(tokens, words, place):
         kind, factor, stop = _compound(tokens, words, place)
-        unit = _shown(tokens, place, stop)
-        return _united(number, kind, factor, _shown(tokens, start, stop), unit), stop - start
+        unit = words_shown(tokens, place, stop)
+        return united(number, kind, factor, words_shown(tokens, start, stop), unit), stop - start
     if not times and place < len(words) and words[place] == "cmhwater":
         return Quantity(number, number, "cmH2O", f"{shown} cmH2O", unit="cmH2O"), place + 1 - start
     after = tokens[end : end + 2]
@@ -313,7 +217,7 @@ def _with_unit(
     return Quantity(number, number, "", shown, soft=soft), end - start
 
 
-def _is_unit(tokens: list[_Token], words: list[str], place: int) -> bool:
+def _is_unit(tokens: list[Token], words: list[str], place: int) -> bool:
     """Whether a word after a number is a unit there: not the s of "50s", nor "second" in "two second opinions"."""
     word = words[place]
     if word == "s" and tokens[place].glued:
@@ -325,7 +229,7 @@ def _is_unit(tokens: list[_Token], words: list[str], place: int) -> bool:
     )
 
 
-def _compound(tokens: list[_Token], words: list[str], place: int) -> tuple[str, float, int]:
+def _compound(tokens: list[Token], words: list[str], place: int) -> tuple[str, float, int]:
     """Kind, factor and end of a unit with what it is divided by; "a day" is left for the frequency."""
     kind, factor = UNITS[words[place]]
     place += 1
@@ -342,17 +246,7 @@ def _compound(tokens: list[_Token], words: list[str], place: int) -> tuple[str, 
     return kind, factor, place
 
 
-def _united(number: float, kind: str, factor: float, shown: str, unit: str) -> Quantity:
-    return Quantity(number, number * factor, kind, shown, unit=unit)
-
-
-def _frequency(number: float, value: float, kind: str, shown: str, soft: bool = False) -> Quantity:
-    name = "per" if kind == "time" else "per_months"
-    soft = soft or (number == 1 and math.isclose(value * 86400, 1) and kind == "time")  # "24 hourly" is "daily"
-    return Quantity(number, value, name, shown, unit=name, soft=soft, group="every" if soft else "")
-
-
-def _per_time(tokens: list[_Token], words: list[str], place: int) -> tuple[tuple[str, float], int] | None:
+def _per_time(tokens: list[Token], words: list[str], place: int) -> tuple[tuple[str, float], int] | None:
     """The time after "three times": "a day", "daily", "/ day"."""
     stop = place
     while stop < len(words) and stop < place + 2 and words[stop] in _PER:
@@ -367,7 +261,7 @@ def _per_time(tokens: list[_Token], words: list[str], place: int) -> tuple[tuple
     return None
 
 
-def _interval(tokens: list[_Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int] | None:
+def _interval(tokens: list[Token], words: list[str], place: int, spanish: bool) -> tuple[Quantity, int] | None:
     """Every 8 hours, every other day, every week."""
     following = place + 1
     if following >= len(words):
@@ -377,7 +271,7 @@ def _interval(tokens: list[_Token], words: list[str], place: int, spanish: bool)
     if word == "other" and following + 1 < len(words):
         number, length = 2.0, 1
     elif tokens[following].number:
-        number, length = _parsed(tokens[following].text, spanish) or 0.0, 1
+        number, length = number_in(tokens[following].text, spanish) or 0.0, 1
     else:
         read = spelled(words, following)
         if read is not None:
@@ -386,10 +280,10 @@ def _interval(tokens: list[_Token], words: list[str], place: int, spanish: bool)
     unit = UNITS.get(words[stop]) if stop < len(words) else None
     if unit is None or unit[0] not in ("time", "months") or number <= 0:
         return None
-    shown = _shown(tokens, place, stop + 1)
+    shown = words_shown(tokens, place, stop + 1)
     value = 1 / (number * unit[1])
     a_day = round(value * 86400, 6) if unit[0] == "time" else 1.0
-    return _frequency(a_day, value, unit[0], shown, soft=length == 0), stop + 1 - place
+    return frequency(a_day, value, unit[0], shown, soft=length == 0), stop + 1 - place
 
 
 def _bound(words: list[str], place: int) -> int:
@@ -425,9 +319,3 @@ def _shared_units(found: list[tuple[int, int, Quantity]], words: list[str]) -> l
         following = (start, quantity)
         done.append(quantity)
     return done[::-1]
-
-
-def _shown(tokens: list[_Token], start: int, end: int) -> str:
-    parts = [tokens[start].text]
-    parts += [token.text if token.glued else f" {token.text}" for token in tokens[start + 1 : end]]
-    return "".join(parts)

@@ -67,6 +67,25 @@ _TASK_TALK = re.compile(
     r"|su) (?:significado|sentido))",
     _FLAGS,
 )
+_FRESH_ANSWER = re.compile(
+    r"\b(?:the (?:best|correct|right|most appropriate) (?:answer|option|choice)\b|the answer is\b"
+    r"|la (?:respuesta|opcion) (?:correcta|es)\b)"
+)
+_OWN_LIMITS = re.compile(
+    r"\b(?:i (?:can(?:not| not|'t)|could not|couldn't|am (?:not able|unable|sorry|afraid|not a|an? ai)|do not"
+    r"|don't|won't|apologi[sz]e)|i'm (?:sorry|afraid|unable|not)|as an? (?:ai|artificial|language|large)|unable to|sorry"
+    r"|no puedo|lo siento|lamento|no me es posible|como (?:una )?(?:ia|inteligencia|modelo))\b"
+)
+_TASK_REFUSED = re.compile(
+    r"\b(?:re-?word\w*|re-?writ\w*|re-?phras\w*|paraphras\w*|assist|comply|fulfil\w*"
+    r"|reescrib\w*|reformul\w*|request|solicitud)\b"
+)
+_DANGLING = re.compile(
+    r"(?:[,(\[–—]|[^\W\d_]-|\b(?:the|a|an|of|to|in|on|at|for|with|by|from|and|or|but|as|than|that|which|who|whose|when|if"
+    r"|be|been|should|must|can|may|because|into|el|la|los|las|un|una|de|del|al|en|con|por|para|y|o|que|se|su"
+    r"|sus|cuando|si|como))\Z",
+    _FLAGS,
+)
 _WORD = re.compile(r"[^\W\d_]+")
 _START = 400
 _QUESTION_WORDS = 6
@@ -125,6 +144,35 @@ def refusal(text: str) -> str:
     return match[0] if match else ""
 
 
+def declines(text: str, original: str) -> str:
+    """Return the words with which a reply declines what was asked; empty if it does not.
+
+    An answer may itself say that its author cannot tell, and a rewording of it then does so, too.
+
+    Args:
+        text: The reply.
+        original: What it should reword.
+    """
+    found = refusal(text)
+    if not found or refusal(original):
+        return ""
+    own = _OWN_LIMITS.search(plain(original).replace("’", "'"))
+    if own and not _TASK_REFUSED.search(plain(text[:_START])):
+        return ""
+    return found
+
+
+def breaks_off(text: str, original: str) -> str:
+    """Return the last words of a reply that ends in the middle of a sentence; empty if it does not.
+
+    Args:
+        text: The reply.
+        original: What it should reword; one that breaks off itself is no measure.
+    """
+    end = text.rstrip()[-40:]
+    return end if _DANGLING.search(end) and not _DANGLING.search(original.rstrip()[-40:]) else ""
+
+
 def talk_about_task(text: str, original: str) -> str:
     """Return the words with which a reply talks about the task in place of doing it.
 
@@ -136,7 +184,11 @@ def talk_about_task(text: str, original: str) -> str:
         The words; empty if there are none.
     """
     match = _TASK_TALK.search(text[:4000])
-    return match[0] if match and match[0].lower() not in original.lower() else ""
+    if match and match[0].lower() not in original.lower():
+        return match[0]
+    fresh = _FRESH_ANSWER.search(plain(text[:_START]))
+    known = re.search(r"\b(?:answers?|options?|choices?|respuestas?|opcion(?:es)?|opción)\b", original, _FLAGS)
+    return fresh[0] if fresh and not known else ""
 
 
 def repeats_question(text: str, original: str, question: str) -> bool:

@@ -13,7 +13,9 @@ from lm_eval_healthcare.judge.saved import SavedTask
 from lm_eval_healthcare.results.derived import counts_of, derived_content
 from lm_eval_healthcare.results.discovery import files_below
 from lm_eval_healthcare.results.names import parse_results_name
+from lm_eval_healthcare.results.repeated_answers import REWORDINGS
 from lm_eval_healthcare.results.results_file import (
+    REPHRASED,
     SECTION,
     TEXT_OUTPUT,
     ResultsError,
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
     from lm_eval_healthcare.results.discovery import RunFiles
     from lm_eval_healthcare.results.texts import TextRow
 
-REPHRASED = "rephrased"
-"""The key by which a results file says that its samples are rewordings."""
-REWORDINGS = "rewordings"
 _KEPT = ("benchmark", "prompt", "wording", "provenance", "chat")
 _AT_ONCE = 200
 Reword = Callable[[Sequence[Passage]], Iterator[tuple[bytes | None, list[Version]]]]
@@ -96,47 +95,29 @@ class RewordedTask:
         size = len({(row.doc_id, row.filter) for row in self.rows if row.filter == self.rows[0].filter})
         return RewordedTask(self.saved, range(size), (), self.counts, self.example, self.digest)  # type: ignore[arg-type]
 
-    @property
-    def summary(self) -> dict[str, Any]:
-        """Its part of `results`, which has no scores."""
-        return {"name": self.saved.task, "alias": self.saved.task, "sample_len": len(self.rows)}
-
-    @property
-    def higher_is_better(self) -> dict[str, bool]:
-        """Nothing, since there are no scores."""
-        return {}
-
-    @property
-    def n_samples(self) -> dict[str, Any]:
-        """Its part of `n-samples`."""
-        return counts_of(self.saved.run, self.saved.task, len(self.rows))
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Its part of `configs`: that of the run without what concerns its scores."""
-        config = task_config(self.saved.run.content, self.saved.task)
-        metadata = task_metadata(self.saved.run.content, self.saved.task)
-        section = metadata.get(SECTION)
-        kept = {key: section[key] for key in _KEPT if key in section} if isinstance(section, dict) else {}
-        return {
-            "task": self.saved.task, "output_type": TEXT_OUTPUT, **config, "metric_list": [],
-            "metadata": {**metadata, **({SECTION: kept} if kept else {})},
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
 class _Derived:
-    """A task as `derived_content` wants it."""
+    """A task as `derived_content` wants it: without scores."""
 
     task: RewordedTask
 
     @property
     def summary(self) -> dict[str, Any]:
-        return self.task.summary
+        name = self.task.saved.task
+        return {"name": name, "alias": name, "sample_len": len(self.task.rows)}
 
     @property
     def config(self) -> dict[str, Any]:
-        return self.task.config
+        """That of the run without what concerns its scores."""
+        saved = self.task.saved
+        config, metadata = task_config(saved.run.content, saved.task), task_metadata(saved.run.content, saved.task)
+        section = metadata.get(SECTION)
+        kept = {key: section[key] for key in _KEPT if key in section} if isinstance(section, dict) else {}
+        return {
+            "task": saved.task, "output_type": TEXT_OUTPUT, **config, "metric_list": [],
+            "metadata": {**metadata, **({SECTION: kept} if kept else {})},
+        }  # fmt: skip
 
     @property
     def higher_is_better(self) -> dict[str, bool]:
@@ -144,7 +125,7 @@ class _Derived:
 
     @property
     def counts(self) -> dict[str, Any]:
-        return self.task.n_samples
+        return counts_of(self.task.saved.run, self.task.saved.task, len(self.task.rows))
 
 
 def content(

@@ -31,10 +31,17 @@ _ENGLISH_ONLY = frozenset({"spelling", "abbreviations"})
 _KEPT = re.compile(r'```.*?(?:```|\Z)|`[^`\n]{1,300}`|"[^"\n]{1,300}"|“[^”\n]{1,300}”|«[^»\n]{1,300}»', re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+")
 _SENTENCE = re.compile(r"(?:\A|(?<=[.!?])[ \t]+|\n[ \t]*(?:[-*•]\s+|\d{1,2}[.)]\s+)?)\s*([^\W\d_]+)(?![\w'’°/-])")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:Drs?|Mrs?|Ms|Prof|Sr|Sra|Dra|St|vs|cf|No|Nos|Figs?|approx|ca|al|e\.g|i\.e|p\. ?ej|etc|[A-Z])\."
+    r"|\.{3}|…)[ \t]+\Z"
+)
+"""A full stop that may end no sentence."""
 _SHORT = word_set("a an in it if on to he we is as at by do no of or so up be my el la lo de en es al un se su si y o")
 _ITEM = re.compile(r"[ \t]*(?:[-*•–·▪]|\(?\d{1,2}[.)]|\(?[a-z]\))[ \t]+(?=\S)")
 _OXFORD = re.compile(r"(?<=[^\W\d_]), (?=(?:and|or) [^,.;:()\n]{1,60}[.;:\n)])")
-_DASH = re.compile(r"(?<=[^\W\d_]) ?[—–] ?(?=[^\W\d_])|(?<=[^\W\d_]) -{1,2} (?=[^\W\d_])")
+_DASH = re.compile(r"(?<=[^\W\d_]{2}) ?— ?(?=[^\W\d_]{2}|[ay] )|(?<=[^\W\d_]{2}) (?:–|--?) (?=[^\W\d_]{2}|[ay] )")
+_SENTENCE_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bapprox)(?<!\betc)[.!?](?:\s+[^\Wa-z\d_]|\Z)")
+_LIST_WORD = re.compile(r"(?:and|or|y|e|o|u)\Z", re.IGNORECASE)
 _SEMICOLON = re.compile(r";[ \t]+([^\W\d_]+)")
 
 
@@ -120,15 +127,26 @@ def _outside_kept(text: str, change: Callable[[str], str]) -> str:
 def _case(text: str) -> str:
     """Change the first letter of sentences: to small ones, or to large ones where there are no large ones."""
     kept = [match.span() for match in _KEPT.finditer(text)]
-    starts = [match for match in _SENTENCE.finditer(text) if not any(a <= match.start(1) < b for a, b in kept[:200])]
-    large = [match.start(1) for match in starts if _ordinary(match[1]) and match[1][0].isupper()]
-    places = large or [match.start(1) for match in starts if _ordinary(match[1])]
+    starts = [
+        match
+        for match in _SENTENCE.finditer(text)
+        if not any(a <= match.start(1) < b for a, b in kept[:200])
+        and not _ABBREVIATED.search(text[max(0, match.start(1) - 10) : match.start(1)])
+    ]
+    starts = [match for match in starts if _ordinary(match[1]) and (len(match[1]) > 1 or _article(text, match.end(1)))]
+    large = [match.start(1) for match in starts if match[1][0].isupper()]
+    places = large or [match.start(1) for match in starts]
     letters = list(text)
     for place in places:
         changed = letters[place].lower() if large else letters[place].upper()
         if len(changed) == 1:
             letters[place] = changed
     return "".join(letters)
+
+
+def _article(text: str, end: int) -> bool:
+    """Whether a single letter is a word of its own: "A" in "A cough", not in "A. Yes" or "A - B"."""
+    return text[end : end + 1] == " " and text[end + 1 : end + 2].isalpha()
 
 
 def _ordinary(word: str) -> bool:
@@ -151,18 +169,26 @@ def _punctuation(text: str) -> str:
         and not re.search(r"[A-Za-z]\.[A-Za-z]\.\Z|\b(?:etc|approx|vs)\.\Z", body[-12:])
     ):
         return body[:-1] + blank
-    return changed if body.endswith(".") else f"{body}.{blank}"
+    address = re.search(r"(?:://|www\.)\S*\Z", body[-300:])
+    return changed if body.endswith(".") or address else f"{body}.{blank}"
 
 
 def _marks(text: str) -> str:
     text = _OXFORD.sub(" ", _DASH.sub(", ", text.replace("’", "'")))
-    return _SEMICOLON.sub(lambda match: f". {_capital(match[1])}" if _outside_brackets(match) else match[0], text)
+    return _SEMICOLON.sub(lambda match: f". {_capital(match[1])}" if _ends_sentence(match) else match[0], text)
 
 
-def _outside_brackets(match: re.Match[str]) -> bool:
-    before = match.string[max(0, match.start() - 200) : match.start()]
-    entity = re.search(r"&#?\w{1,8}\Z", before)
-    return entity is None and before.count("(") <= before.count(")") and before.count("[") <= before.count("]")
+def _ends_sentence(match: re.Match[str]) -> bool:
+    """Whether a semicolon stands between two statements: not in brackets, nor in a list with several of them."""
+    before = match.string[max(0, match.start() - 400) : match.start()]
+    after = match.string[match.end(1) : match.end(1) + 400]
+    if re.search(r"&#?\w{1,8}\Z", before) or _LIST_WORD.match(match[1]):
+        return False
+    start = max(before.rfind(mark) for mark in (". ", "! ", "? ", "\n", ": ")) + 1
+    end = min((place for place in map(after.find, (". ", "! ", "? ", "\n")) if place >= 0), default=len(after))
+    if ";" in before[start:] or ";" in after[:end]:
+        return False
+    return before.count("(") <= before.count(")") and before.count("[") <= before.count("]")
 
 
 def _capital(word: str) -> str:
@@ -178,11 +204,21 @@ def _spelling(text: str) -> str:
         found = table.get(word.lower())
         if found is None:
             return word
+        if word[0].isupper() and not word.isupper() and not _at_begin(match.string, match.start()):
+            return word  # "Dr. Grey" and "Centers for Disease Control" are names
         if word.isupper() and len(word) > 1:
             return found.upper()
         return found[0].upper() + found[1:] if word[0].isupper() else found if word.islower() else word
 
     return _outside_kept(text, lambda part: _WORD.sub(other, part))
+
+
+def _at_begin(text: str, place: int) -> bool:
+    """Whether a word begins a sentence, a line or the item of a list."""
+    before = text[max(0, place - 12) : place]
+    if _ABBREVIATED.search(before):
+        return False
+    return not before.strip() or re.search(r"[.!?:]\s+\W*\Z|\n\W*(?:\d{1,2}[.)]\s+)?\W*\Z|^\W*\Z", before) is not None
 
 
 def _prose(text: str) -> str:
@@ -194,6 +230,9 @@ def _prose(text: str) -> str:
     for line in [*text.split("\n"), None]:
         if line is not None and _ITEM.match(line):
             items.append(line)
+            continue
+        if line is not None and items and items[-1].strip() and line[:1] in " \t" and line.strip():
+            items[-1] = f"{items[-1].rstrip()} {line.strip()}"  # an item of several lines
             continue
         if line is not None and items and not line.strip():
             items.append(line)  # items may stand apart
@@ -214,14 +253,37 @@ def _join(items: list[str], done: list[str]) -> None:
         return
     while len(done) > 1 and not done[-1].strip() and done[-2].rstrip().endswith(":"):
         done.pop()
-    items = [_ITEM.sub("", line, count=1).strip() for line in items]
-    sentences = any(re.search(r"[.!?](?:\s|\Z)", item) for item in items)
+    items = _with_parts(items)
+    sentences = any(_SENTENCE_END.search(item) for item in items)
     joined = " ".join(_stopped(i) for i in items) if sentences else "; ".join(i.rstrip(" ;,") for i in items) + "."
     if done and done[-1].rstrip().endswith(":"):
         done[-1] = f"{done[-1].rstrip()} {joined}"
     else:
         done.append(joined)
     done.extend(lines[-1:] if not lines[-1].strip() else [])
+
+
+def _with_parts(lines: list[str]) -> list[str]:
+    """The items of a list without their marks; items that stand further in belong to the one before them."""
+    outer = min(_indent(line) for line in lines)
+    items: list[str] = []
+    parts: list[list[str]] = []
+    for line in lines:
+        item = _ITEM.sub("", line, count=1).strip()
+        if items and _indent(line) > outer + 1:
+            parts[-1].append(item.rstrip(" .;,"))
+        else:
+            items.append(item)
+            parts.append([])
+    return [
+        f"{item.rstrip(' .:;,')}: {', '.join(inner)}" if inner else item
+        for item, inner in zip(items, parts, strict=True)
+    ]
+
+
+def _indent(line: str) -> int:
+    line = line.expandtabs(4)
+    return len(line) - len(line.lstrip())
 
 
 def _stopped(item: str) -> str:
