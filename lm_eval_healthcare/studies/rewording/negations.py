@@ -17,86 +17,32 @@ import re
 from dataclasses import dataclass, field
 
 from lm_eval_healthcare.studies.rewording.faults import Fault, Finding
+from lm_eval_healthcare.studies.rewording.negation_words import (
+    AND_NO,
+    BACKWARD,
+    CUES,
+    EMPTY,
+    END_AT,
+    EXCLUDED,
+    FORWARD,
+    LISTS,
+    NO_NEGATION,
+    NOT_EXCLUDED,
+    NOT_MALIGNANT,
+    ONLY,
+    OPPOSITES,
+    STOP_AT,
+    UNLESS,
+    WEAK,
+    WEAK_FORM,
+)
 from lm_eval_healthcare.studies.rewording.number_words import plain, word_set
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[.;:!?,\n()]")
-_NO_NEGATION = re.compile(
-    r"\bnot only\b|\bno solo\b|\bno solamente\b|\bnot just\b|\bwhether or not\b|\bno matter\b|\bno doubt\b|\bif not\b"
-    r"|\b(?:no|not) (?:more|less|later|longer|fewer|earlier|sooner|greater|higher|lower) than\b|\bwhy not\b"
-    r"|\bno (?:mas|menos|antes) de\b|\bwithout (?:delay|doubt|fail)\b|\bsin (?:demora|duda|embargo)\b|\bnot uncommon\w*"
-    r"|\b(?:not|never) (?:be )?(?:forget|forgotten|hesitate)\b|\bno obstante\b|\bno\. ?\d|\bnon?[- ]hodgkin\b"
-)
-_NOT_EXCLUDED = re.compile(
-    r"\b(?:cannot|not|never|can't|couldn't|doesn't|no) (?:be |se |puede |permite |se puede )?"
-    r"(?:(?:exclude|rule)[sd]?(?: out)?|ruled out|descart\w+|exclu\w+)\b"
-)
-_EXCLUDED = re.compile(r"\b(?:exclude[sd]?|rule[sd]? out|descarta\w*|excluye\w*)\b")
-_AND_NO = re.compile(
-    r"\b(?:and|y) (?=(?:(?:has|have|had|hay|tiene|presenta|shows?|with) )?(?:no|without|sin)\b(?! (?:se|debe)))"
-)
-"""Where a second statement begins: what stands before it is not denied."""
-_ONLY = word_set("only solo solamente unicamente")
-_UNLESS = word_set("unless salvo")
-_FORWARD = word_set(
-    "no not never without neither nor none cannot cant wont dont doesnt didnt isnt arent wasnt werent shouldnt mustnt "
-    "couldnt wouldnt havent hasnt hadnt neednt denies denied deny denying avoid avoids avoiding lack lacks lacking "
-    "refrain absence contraindicates nobody nothing sin nunca jamas ni ningun ninguno ninguna nada tampoco niega "
-    "niegan evitar evite evita evitando carece ausencia"
-)
-_LISTS = word_set("no without denies denied deny absence neither nor sin niega niegan ni")
-_BACKWARD = word_set(
-    "avoided contraindicated absent excluded prohibited forbidden inadvisable evitarse evitado evitada contraindicado "
-    "contraindicada contraindicados contraindicadas ausente ausentes descartado descartada negative negativo negativa "
-    "unremarkable discouraged disadvised"
-)
-_WEAK = word_set(
-    "non rarely seldom hardly unable fail fails failed instead rather except unless stop stopped stopping discontinue "
-    "discontinued withhold withheld free unlikely against refuse refuses exclude excludes nil false untrue incorrect "
-    "minimal descartar excepto salvo incapaz rara raramente lieu exclusion incorrecto falso little few limit limited "
-    "restrict restricted omit omitted forgo skip missing before only cease worse ineffective inappropriate unsafe "
-    "suspender suspenda retirar cuidado caution prevent prevents preventing poor poorly badly barely scarcely mal "
-    "insufficiently inadequately"
-)
-_WEAK_FORM = re.compile(
-    r"(?:un(?!der|it|ti|cl|iq|io|iv|if)|non|in(?:eff|app|cap|suff|act|com)|ir(?:reg|rel)|a(?:febr|sympt|nuri"
-    r"|typ))[a-z]{3,}|[a-z]{3,}less"
-)
-_STOP_AT = word_set(
-    "in with if when until during who which that because due before after by unless than as while but however although "
-    "though except so then since from en con si cuando hasta durante que porque debido antes despues por pero sino "
-    "aunque salvo excepto como mientras for para at on where on or and y o"
-)
-_END_AT = word_set(
-    "but however although though except unless pero sino aunque salvo excepto yet whereas instead rather"
-)
-_EMPTY = word_set(
-    "the a an of to be is are was were been being and or it its this that these those there here have has had do does "
-    "did done should must may might can could will would shall he she they them his her their you your we our i any "
-    "some all also only very more most much many such as at by for from in into on with than then so if when but not "
-    "no evidence sign signs symptom symptoms history clear need any patient patients person people case cases "
-    "el la los las un una unos unas de "
-    "del al y o a en con por para que se su sus es son fue esta este esto hay ha han debe deben puede pueden lo le les "
-    "muy mas como si no ser haber estar paciente pacientes evidencia signos sintomas other recommended "
-    "advised used use "
-    "using given give take taken taking seen present found shown show considered usually often generally one "
-    "receive receives received receiving get gets getting got undergo perform performed make made start started begin "
-    "begun keep kept recibir recibe reciben tomar toma tomado realizar"
-)
 _NEAR = 4
 _MOST_SENTENCES = 80
 _FEWEST_WORDS = 3
 _ALIKE = 0.8
-_WITH_OPPOSITES = (
-    "un safe|un stable|un common|un likely|un able|un necessary|un controlled|un treated|un complicated|un protected|"
-    "un related|un known|un usual|un clear|un conscious|un responsive|un affected|un changed|un desirable|un reliable|"
-    "ab normal|in effective|in appropriate|in sufficient|in adequate|in active|in complete|in correct|in frequent|"
-    "in operable|in curable|im possible|im mobile|ir reversible|ir regular|ir relevant|a symptomatic|a febrile|"
-    "in seguro|a normal|in eficaz|in adecuado|in suficiente|im posible|ir reversible|a sintomatico|in frecuente|"
-    "in necesario|in segura|in adecuada|in necesaria"
-)
-_OPPOSITES = {pair.replace(" ", ""): pair.split()[1] for pair in _WITH_OPPOSITES.split("|")}
-"""Words that deny another one by their beginning."""
-_CUES = _FORWARD | _BACKWARD | _WEAK | frozenset(_OPPOSITES)
 _YES, _NO = frozenset({True}), frozenset({False})
 
 
@@ -153,13 +99,18 @@ def denies(text: str) -> bool:
     return bool(found.strong or found.weak)
 
 
+def not_denied(text: str) -> str:
+    """Return a text in small letters with "benign" for "not malignant"."""
+    return NOT_MALIGNANT.sub("benign", text)
+
+
 def content_stems(words: list[str]) -> list[str]:
     """Return the stems of those words that are no function words.
 
     Args:
         words: In small letters without accents.
     """
-    return [_stem(word) for word in words if len(word) > 2 and word not in _EMPTY and word not in _STOP_AT]
+    return [_stem(word) for word in words if len(word) > 2 and word not in EMPTY and word not in STOP_AT]
 
 
 def _said(found: _Polarity) -> str:
@@ -222,27 +173,27 @@ def _polarity(text: str) -> _Polarity:
     """Every content word of a text with whether it is denied."""
     found = _Polarity()
     simple = plain(text).replace("’", "'")
-    rest = _NOT_EXCLUDED.sub(" ", simple)
+    rest = NOT_EXCLUDED.sub(" ", simple)
     found.exclusion = {False} if rest != simple else set()
-    if _EXCLUDED.search(rest):
+    if EXCLUDED.search(rest):
         found.exclusion.add(True)
-    simple = _NO_NEGATION.sub(" ", rest)
+    simple = NO_NEGATION.sub(" ", not_denied(rest))
     simple = re.sub(r"\b(?:negative|negativ[oa]s?) (?:for|para)\b", " without ", simple)
     simple = re.sub(r"\b(?:ruled out|rules? out|free of|free from|libre de)\b", " without ", simple)
-    simple = _AND_NO.sub(", ; ", simple).replace("can not", "cannot")
+    simple = AND_NO.sub(", ; ", simple).replace("can not", "cannot")
     clause: list[str] = []
     aside: list[str] | None = None  # what stands in brackets, while they are open
     asides: list[list[str]] = []
     for token in [*_TOKEN.findall(simple), "."]:
-        found.only |= token in _ONLY
-        found.unless |= token in _UNLESS
+        found.only |= token in ONLY
+        found.unless |= token in UNLESS
         if token == "(" and aside is None:
             aside = []
         elif token == ")" and aside is not None:
             asides.append(aside)
             aside = None
-        elif (token in _END_AT and aside is None) or (len(token) == 1 and token in ".:;!?\n()"):
-            if token in _WEAK:
+        elif (token in END_AT and aside is None) or (len(token) == 1 and token in ".:;!?\n()"):
+            if token in WEAK:
                 _weaken(found, token)
             _read_all(clause, [*asides, aside or []], found)
             clause, aside, asides = [], None, []
@@ -256,7 +207,7 @@ def _read_all(clause: list[str], asides: list[list[str]], found: _Polarity) -> N
     _read(clause, found)
     for aside in asides:
         if _has_cue(clause):
-            found.open.update(_stem(word) for word in aside if len(word) > 2 and word not in _EMPTY)
+            found.open.update(_stem(word) for word in aside if len(word) > 2 and word not in EMPTY)
         else:
             _read(aside, found)
 
@@ -268,7 +219,7 @@ def _weaken(found: _Polarity, word: str) -> None:
 
 def _has_cue(clause: list[str]) -> bool:
     return any(
-        word in _CUES or (word.endswith("nt") and word[:-2] in _AUXILIARIES) or _WEAK_FORM.fullmatch(word)
+        word in CUES or (word.endswith("nt") and word[:-2] in _AUXILIARIES) or WEAK_FORM.fullmatch(word)
         for word in clause
     )
 
@@ -277,46 +228,63 @@ def _read(clause: list[str], found: _Polarity) -> None:
     """Sort the words of a clause."""
     cue, near, listed = "", 0, False
     nested, backward = False, False
+    own: list[str] = []  # stems that are denied in this clause and were not before
     has_cue = _has_cue(clause)
     or_list = any(word in ("or", "nor", "ni", "o") for word in clause)
     for place, word in enumerate(clause):
-        if word in _FORWARD or (word.endswith("nt") and word[:-2] in _AUXILIARIES):
-            nested = nested or (word in ("without", "sin") and bool(cue or backward))
-            cue, near, listed = word, 0, word in _LISTS and or_list
+        if word in FORWARD or (word.endswith("nt") and word[:-2] in _AUXILIARIES):
+            if word in ("without", "sin") and (cue or backward):
+                nested = True
+                if cue and near < _NEAR and found.strong:  # "never operate without gloves" denies nothing
+                    _leave_open(own, found)
+                    continue
+            cue, near, listed = word, 0, word in LISTS and or_list
             if not (place == 0 and word == "no" and len(clause) > 1 and clause[1] == ","):
                 found.strong.append(word)
             continue
-        if word in _BACKWARD:
+        if word in BACKWARD:
             found.strong.append(word)
             cue, backward = "", True
             continue
-        if word == "," or word in _STOP_AT:
+        if word == "," or word in STOP_AT:
             if cue and not (listed and (word in (",", "or", "nor", "ni", "o"))):
                 near = _NEAR
             continue
         if near and word in ("is", "are", "was", "were", "es", "son", "it") and cue in ("no", "without", "sin"):
             near = _NEAR  # "without treatment it is fatal" denies the treatment only
-        if word in _WEAK or word in _OPPOSITES or _WEAK_FORM.fullmatch(word):
+        if word in WEAK or word in OPPOSITES or WEAK_FORM.fullmatch(word):
             _weaken(found, word)
-        positive = _OPPOSITES.get(word)
+        positive = OPPOSITES.get(word)
         if positive is not None:  # "unsafe" denies "safe"; "not unsafe" leaves it open
             if cue and near < _NEAR:
                 found.open.add(_stem(positive))
             else:
                 found.denied.setdefault(_stem(positive), word)
             continue
-        if word in _EMPTY or len(word) < 3:
+        if word in EMPTY or len(word) < 3:
             continue
         stem = _stem(word)
-        if nested:  # "never without gloves" affirms the gloves
+        if nested:
             found.open.add(stem)
         elif cue and near < (_NEAR if not listed else 3 * _NEAR):
-            found.denied.setdefault(stem, word)
+            if stem not in found.denied:
+                found.denied[stem] = word
+                own.append(stem)
             near += 1
         elif has_cue:
             found.open.add(stem)
         else:
             found.affirmed.setdefault(stem, word)
+
+
+def _leave_open(stems: list[str], found: _Polarity) -> None:
+    """Take the last negation back, which another one turned, and with it what it denied."""
+    found.open.update(stems)
+    for stem in stems:
+        del found.denied[stem]
+    stems.clear()
+    found.strong.pop()
+    found.weak += 1
 
 
 _AUXILIARIES = word_set("is are was were do does did should must could would have has had need wo ca might")

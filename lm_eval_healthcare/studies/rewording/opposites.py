@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lm_eval_healthcare.studies.rewording.faults import Fault, Finding
-from lm_eval_healthcare.studies.rewording.negations import content_stems, denies
+from lm_eval_healthcare.studies.rewording.negations import content_stems, denies, not_denied
 from lm_eval_healthcare.studies.rewording.number_words import plain, word_set
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -122,7 +122,7 @@ def opposite_findings(original: str, rewording: str) -> list[Finding]:
     Returns:
         At most one finding.
     """
-    before, after = plain(original), plain(rewording)
+    before, after = not_denied(plain(original)), not_denied(plain(rewording))
     turned = _fixed(before, after) or _prefixed(before, after) or _loose(before, after)
     return [Finding(Fault.OPPOSITE, turned)] if turned else []
 

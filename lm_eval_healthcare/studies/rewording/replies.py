@@ -73,8 +73,8 @@ _FRESH_ANSWER = re.compile(
 )
 _OWN_LIMITS = re.compile(
     r"\b(?:i (?:can(?:not| not|'t)|could not|couldn't|am (?:not able|unable|sorry|afraid|not a|an? ai)|do not"
-    r"|don't|won't|apologi[sz]e)|i'm (?:sorry|afraid|unable|not)|as an? (?:ai|artificial|language|large)|unable to|sorry"
-    r"|no puedo|lo siento|lamento|no me es posible|como (?:una )?(?:ia|inteligencia|modelo))\b"
+    r"|don't|won't|apologi[sz]e)|i'm (?:sorry|afraid|unable|not)|as an? (?:ai|artificial|language|large)|unable to"
+    r"|sorry|no puedo|lo siento|lamento|no me es posible|como (?:una )?(?:ia|inteligencia|modelo))\b"
 )
 _TASK_REFUSED = re.compile(
     r"\b(?:re-?word\w*|re-?writ\w*|re-?phras\w*|paraphras\w*|assist|comply|fulfil\w*"
