@@ -39,7 +39,6 @@ class Noise:
         se_prediction: The part of it that more answers make smaller.
         se_data: The part that only more questions make smaller; 0 where the estimate of the data noise is below 0.
         n: Questions that count: those with two scores or more (of each model).
-        answers: Answers a question; the harmonic mean where they differ.
     """
 
     value: float
@@ -49,7 +48,6 @@ class Noise:
     se_prediction: float
     se_data: float
     n: int
-    answers: float
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def split(scores: ArrayLike) -> Noise:
     """
     means, variances, counts = _moments(scores)
     use = counts > 1
-    return _noise(means[use], variances[use], variances[use] / counts[use], _harmonic(counts[use]))
+    return _noise(means[use], variances[use], variances[use] / counts[use])
 
 
 def split_difference(a: ArrayLike, b: ArrayLike) -> Noise:
@@ -96,8 +94,7 @@ def split_difference(a: ArrayLike, b: ArrayLike) -> Noise:
         raise ValueError(f"{len(means_a)} and {len(means_b)} questions; both models need the same ones")
     use = (n_a > 1) & (n_b > 1)
     of_means = (var_a[use] / n_a[use]) + (var_b[use] / n_b[use])
-    answers = _harmonic(np.concatenate([n_a[use], n_b[use]]))
-    return _noise((means_a - means_b)[use], var_a[use] + var_b[use], of_means, answers)
+    return _noise((means_a - means_b)[use], var_a[use] + var_b[use], of_means)
 
 
 def needed(noise: Noise, se: float) -> Needed:
@@ -123,30 +120,23 @@ def needed(noise: Noise, se: float) -> Needed:
     return Needed(se, _ceil(noise.prediction / room) if room > 0 else None, _ceil(noise.n * share * share))
 
 
-def _noise(means: Values, variances: Values, of_means: Values, answers: float) -> Noise:
+def _noise(means: Values, variances: Values, of_means: Values) -> Noise:
     n = len(means)
     if n < 2:
         nan = math.nan
-        return Noise(
-            float(means.mean()) if n else nan, float(variances.mean()) if n else nan, nan, nan, nan, nan, n, answers
-        )
+        return Noise(float(means.mean()) if n else nan, float(variances.mean()) if n else nan, nan, nan, nan, nan, n)
     total, chance = float(means.var(ddof=1)), float(of_means.mean())
     data = total - chance
     se_data = math.sqrt(max(0.0, data) / n)
     return Noise(
-        float(means.mean()), float(variances.mean()), data, math.sqrt(total / n), math.sqrt(chance / n), se_data, n,
-        answers,
-    )  # fmt: skip
+        float(means.mean()), float(variances.mean()), data, math.sqrt(total / n), math.sqrt(chance / n), se_data, n
+    )
 
 
 def _moments(scores: ArrayLike) -> tuple[Values, Values, NDArray[np.int64]]:
     """Return means, unbiased variances and numbers of the scores of each question."""
     counts, means, squares = moments(scores)
     return means, divided(squares, counts - 1), counts
-
-
-def _harmonic(counts: NDArray[np.int64]) -> float:
-    return float(len(counts) / (1.0 / counts).sum()) if len(counts) else math.nan
 
 
 def _ceil(value: float) -> int | None:

@@ -93,7 +93,7 @@ class Spread:
         variances: Of each prompt the mean over the models in which it is defined, shape (n prompts,).
         cvs: The same of the coefficients of variation.
         mean_variance: Mean over the prompts that have one.
-        variance_of_variance: Population variance over these prompts.
+        variance_of_variance: Population variance over these prompts; NaN if there are fewer than two.
         mean_cv: Mean coefficient of variation over the prompts that have one.
         n_no_variance: Cells (a model's prompt) without a variance.
         n_undefined: Cells without a coefficient of variation.

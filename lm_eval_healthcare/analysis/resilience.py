@@ -60,7 +60,7 @@ class Resilience:
         variances: Scaled variance of each question, the mean over models.
         raw_variances: The same without scaling.
         mean_variance: Mean of `variances`.
-        variance_of_variance: Their population variance.
+        variance_of_variance: Their population variance; NaN if there are fewer than two.
         raw_mean_variance: Mean of `raw_variances`.
         raw_variance_of_variance: Their population variance.
         n_prompts: Questions looked at.
@@ -150,14 +150,14 @@ def clusters(mean_variance: Mapping[str, float], variance_of_variance: Mapping[s
     Two metrics belong together if their mean variances are within a factor of `NEAR_IN_MEAN` (half a decade), and their
     variances of variances within one of `NEAR_IN_SPREAD` (a decade); so do metrics that a chain of such pairs joins.
     On a log scale zero is infinitely far away, so metrics that never move are a group of their own, and a variance of
-    variances of zero is near another zero only. Metrics without a mean variance are in no group.
+    variances of zero is near another zero only. Metrics that lack either of the two are in no group.
 
     Args:
         mean_variance: By metric.
         variance_of_variance: By metric.
     """
     names = sorted(
-        (name for name, value in mean_variance.items() if not math.isnan(value)),
+        (name for name, value in mean_variance.items() if not math.isnan(value + variance_of_variance[name])),
         key=lambda name: (mean_variance[name], name),
     )
     group = {name: place for place, name in enumerate(names)}

@@ -71,14 +71,12 @@ def population_variances(scores: ArrayLike) -> Values:
 
 
 def variance(values: ArrayLike) -> float:
-    """Return the population variance of what is no NaN; NaN of no value, exactly 0 of one or of equal ones.
+    """Return the population variance of what is no NaN; NaN of fewer than two values, exactly 0 of equal ones.
 
     Args:
         values: Shape (n,).
     """
-    array = np.asarray(values, dtype=np.float64)
-    counts, _, squares = moments(array[None, :])
-    return float(divided(squares, counts)[0])
+    return float(population_variances(np.asarray(values, dtype=np.float64)[None, :])[0])
 
 
 def mean(values: ArrayLike) -> float:

@@ -152,7 +152,8 @@ def _flags(content: Mapping[str, Any], names: Names) -> str:
     ]
     if not found:
         return ""
-    return f'<div class="warn" role="note"><h4>To beware of</h4><ul>{"".join(found[:MOST_LISTED])}</ul></div>'
+    listed = f"<ul>{''.join(found[:MOST_LISTED])}</ul>{rest(len(found))}"
+    return f'<div class="warn" role="note"><h4>To beware of</h4>{listed}</div>'
 
 
 def _rewordings(content: Mapping[str, Any]) -> str:

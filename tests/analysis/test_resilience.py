@@ -132,3 +132,14 @@ def test_a_spread_of_zero_is_near_zero_only() -> None:
     assert clusters({"a": 1e-3, "b": 2e-3, "c": 1e-1}, {"a": 0.0, "b": 0.0, "c": 0.0}) == [["a", "b"], ["c"]]
     assert clusters({"a": 1e-3, "b": 2e-3}, {"a": 0.0, "b": 1e-7}) == [["a"], ["b"]]
     assert clusters({}, {}) == []
+
+
+def test_metrics_without_a_spread_are_in_no_cluster() -> None:
+    assert clusters({"a": 1e-3, "b": 2e-3, "c": NAN}, {"a": NAN, "b": 1e-7, "c": 1e-7}) == [["b"]]
+
+
+def test_one_question_has_a_mean_variance_but_no_variance_of_variances() -> None:
+    found = resilience([[0.0, 1.0]], [0])  # mean 1/2, so the variance is 1/4
+    assert found.mean_variance == 0.25
+    assert math.isnan(found.variance_of_variance)
+    assert math.isnan(found.raw_variance_of_variance)

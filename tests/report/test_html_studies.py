@@ -14,6 +14,7 @@ import pytest
 from lm_eval_healthcare.cli.main import main
 from lm_eval_healthcare.report import html_studies
 from lm_eval_healthcare.report.html_data import Made, Report
+from lm_eval_healthcare.report.html_parts import MOST_LISTED
 from lm_eval_healthcare.report.html_report import html_report
 from lm_eval_healthcare.report.study_files import StudyFile, find_studies
 from lm_eval_healthcare.results.cell import Table
@@ -68,6 +69,15 @@ def test_self_consistency_with_coefficients_noise_and_pairs() -> None:
     assert wide[0] / (wide[0] + wide[1]) == pytest.approx(0.36, abs=0.001)
     assert "org/one − org/two" in text
     assert "0.0123" in text
+
+
+def test_a_long_list_of_flags_says_that_it_goes_on() -> None:
+    study = resilience_study(a=[0.1, 0.2])
+    study["runs"][0]["flags"] = [{"flag": "x", "n": 1, "text": f"flag {n}"} for n in range(MOST_LISTED + 1)]
+    text = page(study)
+    assert f"flag {MOST_LISTED - 1}<" in text
+    assert f"flag {MOST_LISTED}<" not in text
+    assert f"The first {MOST_LISTED} of {MOST_LISTED + 1} are listed." in text
 
 
 def attributes(text: str) -> set[str]:

@@ -113,6 +113,17 @@ def test_counts_of_rewordings(tmp_path: Path) -> None:
     assert found["asked"] == 4 + 5  # 1 + 3 for the first, 1 each for the other five
 
 
+def test_texts_of_equal_answers_to_one_question_count_once(tmp_path: Path) -> None:
+    """They were drawn once; the rewordings that came of them stand with each answer. Other questions are others."""
+    first = row(0, [FULL, THREE, None], rejected=[["cut", "x"]])
+    again = {**first, "doc_id": 1, "doc_hash": f"{1:064x}"}
+    reworded(tmp_path, [first, again, row(2, [FULL, THREE, None], rejected=[["too_long", "y"]])])
+    (task,) = tasks_of(tmp_path)
+    assert counts(task) == {
+        "accepted": 3, "missing": 3, "asked": 6, "rejected_by_reason": {"cut": 1, "too_long": 1},
+    }  # fmt: skip
+
+
 def test_the_rows_of_the_table(tmp_path: Path) -> None:
     reworded(tmp_path, [row(0, [FULL, THREE, TWO]), row(1, [FULL, None, None])])
     head, first, second = study(tasks_of(tmp_path), [[0, 1, 2], [1, NAN, NAN]]).prompt_rows()

@@ -72,7 +72,6 @@ _ROUTES = (
 _UNCOUNTABLE = word_set("BP HR SOB CT MRI CSF CRP TSH CNS CPR HIV HPV PRN prn BID TID QID SpO2 BUN")
 _IMAGING = word_set("CT MRI")
 """Nobody says "a magnetic resonance imaging"."""
-_SOUNDS_LIKE_U = ("u",)
 
 
 def expanded(text: str) -> str:

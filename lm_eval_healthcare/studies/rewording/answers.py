@@ -144,16 +144,22 @@ def version_names(row: RepeatedRow) -> list[str]:
 def counts(task: RepeatedTask) -> dict[str, Any]:
     """Return how many rewordings are there and missing, and how many texts were turned down, by reason.
 
+    Equal answers to one question share their texts, which count once.
+
     Args:
         task: The task, whose rows may have been cut to the first rewordings.
     """
     accepted = missing = asked = 0
     rejected: Counter[str] = Counter()
+    seen: set[tuple[str, str]] = set()
     for row in task.rows:
         if not (row.answers and row.answers[0] and row.answers[0].strip()):
             continue
         there = sum(text is not None for text in row.answers[1:])
         accepted, missing = accepted + there, missing + len(row.answers) - 1 - there
+        if (row.question, row.answers[0]) in seen:
+            continue
+        seen.add((row.question, row.answers[0]))
         for version in (row.rewordings or [])[1:]:
             attempts = version.get("attempts")
             asked += attempts if isinstance(attempts, int) else 0

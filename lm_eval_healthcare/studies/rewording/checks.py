@@ -1,8 +1,8 @@
 """Is a text an acceptable rewording of another one.
 
-A rewording says the same in other words: the same numbers with their units, the same medicines, the same things
-denied, in the same language and at about the same length. What is checked is only what can be seen without
-understanding; a rewording without a finding may still say something else.
+A rewording says the same in other words: the same numbers with their units for the same things, the same medicines, the
+same things denied, nothing turned into its opposite, in the same language and at about the same length. What is checked
+is only what can be seen without understanding; a rewording without a finding may still say something else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lm_eval_healthcare.judge.language import LANGUAGES, language_of, mismatch
 from lm_eval_healthcare.studies.rewording.abbreviations import expanded
 from lm_eval_healthcare.studies.rewording.drugs import drug_findings
-from lm_eval_healthcare.studies.rewording.faults import MEANING, Fault, Finding
+from lm_eval_healthcare.studies.rewording.faults import Fault, Finding
 from lm_eval_healthcare.studies.rewording.negations import negation_findings
 from lm_eval_healthcare.studies.rewording.opposites import opposite_findings
 from lm_eval_healthcare.studies.rewording.pairings import moved_findings
@@ -28,7 +28,7 @@ from lm_eval_healthcare.studies.rewording.replies import (
     unrelated,
 )
 
-__all__ = ["MEANING", "Fault", "Finding", "Limits", "check", "cleaned", "meaning_findings"]
+__all__ = ["Fault", "Finding", "Limits", "check", "cleaned", "meaning_findings"]
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
 _CUT = frozenset({"length", "max_tokens", "model_length"})
@@ -104,7 +104,7 @@ def check(
 def meaning_findings(
     original: str, rewording: str, *, question: str = "", language: str | None = None
 ) -> list[Finding]:
-    """Return where a rewording says something else than the original: numbers, units, medicines, negations.
+    """Return where a rewording says something else: numbers, units, medicines, negations, opposites.
 
     Of each text the first 30,000 characters are looked at.
 

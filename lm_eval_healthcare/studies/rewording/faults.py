@@ -29,21 +29,6 @@ class Fault(str, Enum):
     PREAMBLE = "preamble"
 
 
-MEANING = frozenset(
-    {
-        Fault.NUMBER_LOST,
-        Fault.NUMBER_ADDED,
-        Fault.UNIT_CHANGED,
-        Fault.DRUG_LOST,
-        Fault.DRUG_ADDED,
-        Fault.NUMBER_MOVED,
-        Fault.NEGATION_CHANGED,
-        Fault.OPPOSITE,
-    }
-)
-"""The faults that say the rewording tells something else than the original."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """One thing that is wrong with a rewording.

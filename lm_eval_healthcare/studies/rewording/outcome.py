@@ -18,7 +18,6 @@ RULES = "rules"
 BLANK = "blank_answer"
 TOO_LONG = "too_long"
 NO_REPLY = "no_reply"
-NOT_ASKED = "not_asked"
 CHANGES_NOTHING = "changes_nothing"
 NO_MORE_RULES = "no_more_rules"
 _SHOWN = 200  # characters of a text that was turned down
