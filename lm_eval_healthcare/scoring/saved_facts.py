@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from lm_eval_healthcare.data.catalogue import TaskFacts
 
-OPEN_ENDED = "OpenEndedTask"
+OPEN_ENDED = ("OpenEndedTask", "RepeatedAnswersTask")
+"""Names of the task classes whose answers text metrics score."""
 
 
 class KnownTasks:

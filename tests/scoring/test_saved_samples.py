@@ -455,3 +455,16 @@ def test_answers_with_samples_of_the_same_run(tmp_path: Path) -> None:
     assert logged(config={"scored_from": folder.name}) == ["mine"]
     (folder / "run.json").write_text(json.dumps({**described, "arguments": {"model_args": {"pretrained": "org/z"}}}))
     assert logged(date=saved - 500, total_evaluation_time_seconds="600.5") == []  # another model at the same time
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [("open_ended.OpenEndedTask", True), ("repeated_answers.RepeatedAnswersTask", True),
+     ("classification.ClassificationTask", False), ("generative_choice.GenerativeChoiceTask", False)],
+)  # fmt: skip
+def test_which_tasks_of_the_pack_have_texts_where_the_results_name_no_metric(
+    tmp_path: Path, kind: str, texts: bool
+) -> None:
+    (tmp_path / "mine.yaml").write_text(f"task: mine\nclass: !function lm_eval_healthcare.harness.{kind}\n")
+    known = KnownTasks([tmp_path])
+    assert known.has_texts("mine", {"healthcare": {"benchmark": "B"}}, ["bleu"]) is texts
