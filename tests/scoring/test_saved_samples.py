@@ -458,13 +458,10 @@ def test_answers_with_samples_of_the_same_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "texts"),
-    [("open_ended.OpenEndedTask", True), ("repeated_answers.RepeatedAnswersTask", True),
-     ("classification.ClassificationTask", False), ("generative_choice.GenerativeChoiceTask", False)],
+    ("task", "texts"),
+    [("careqa_open", True), ("careqa_open_consistency", True), ("careqa_open_relaxed_perplexity", False),
+     ("careqa_en", False), ("careqa_open_perplexity", False)],
 )  # fmt: skip
-def test_which_tasks_of_the_pack_have_texts_where_the_results_name_no_metric(
-    tmp_path: Path, kind: str, texts: bool
-) -> None:
-    (tmp_path / "mine.yaml").write_text(f"task: mine\nclass: !function lm_eval_healthcare.harness.{kind}\n")
-    known = KnownTasks([tmp_path])
-    assert known.has_texts("mine", {"healthcare": {"benchmark": "B"}}, ["bleu"]) is texts
+def test_which_tasks_of_the_pack_have_texts_where_the_results_name_no_metric(task: str, texts: bool) -> None:
+    known = KnownTasks([tasks_path()])
+    assert known.has_texts(task, {"healthcare": {"benchmark": "CareQA"}}, ["bleu"]) is texts
