@@ -235,7 +235,7 @@ class HealthcareTask(TaskWithExamples):
             pairs = by_document(self._instances, name)
             if place == 0:
                 metrics = ", ".join(self.metric_names)
-                logger.info("scoring %d answers of %s with %s", len(pairs), self.task_name, metrics)
+                logger.info("scoring the answers to %d questions of %s with %s", len(pairs), self.task_name, metrics)
             self.filter_name = name
             docs, answers = [doc for doc, _ in pairs], [results for _, results in pairs]
             self._know_corpus(docs, answers)
