@@ -34,9 +34,10 @@ logger = logging.getLogger("lm_eval_healthcare")
 
 _EPILOG = """\
 PATH is a folder that holds results_*.json and samples_*.jsonl at any depth, or one such file. Each answer is reworded N
-times. A rewording must be in the same language and about as long, keep all numbers, units, drug names and negations, turn
-nothing into its opposite, differ from the others, and be no refusal and no new answer to the question; one that fails is
-drawn again, up to --attempts times, and counted by reason. Where none passes, the rewording is missing; nothing is put in its place.
+times. A rewording must be in the same language and about as long, keep all numbers, units, drug names and negations,
+turn nothing into its opposite, differ from the others, and be no refusal and no new answer to the question; one that
+fails is drawn again, up to --attempts times, and counted by reason. Where none passes, the rewording is missing;
+nothing is put in its place.
 New samples hold the original and its rewordings: `lm-eval-healthcare resilience OUT` scores them.
 
 What the model writes is kept while it comes: after an interruption, the same command goes on where it stopped.
