@@ -53,7 +53,7 @@ class Limits:
 
 
 _LIMITS = Limits()
-_LOOKED_AT = 30_000  # characters: far beyond any answer, and a check stays under a second
+_LOOKED_AT = 20_000  # characters: far beyond any answer, and a check stays under a second
 
 
 def check(
@@ -106,7 +106,7 @@ def meaning_findings(
 ) -> list[Finding]:
     """Return where a rewording says something else: numbers, units, medicines, negations, opposites.
 
-    Of each text the first 30,000 characters are looked at.
+    Of each text the first 20,000 characters are looked at.
 
     Args:
         original: The text that was reworded.

@@ -16,7 +16,7 @@ lidocaine|lignocaine|xylocaine
 pethidine|meperidine|demerol|petidina
 glibenclamide|glyburide
 ciclosporin|cyclosporine|cyclosporin
-nitroglycerin|nitroglycerine|glyceryl trinitrate|gtn|nitroglicerina|trinitrate
+nitroglycerin|nitroglycerine|glyceryl trinitrate|gtn|ntg|nitroglicerina|trinitrate
 isoprenaline|isoproterenol
 levothyroxine|thyroxine|l-thyroxine|synthroid|tiroxina
 dicycloverine|dicyclomine
@@ -26,6 +26,9 @@ phenobarbital|phenobarbitone
 bendroflumethiazide|bendrofluazide
 mesalazine|mesalamine
 torasemide|torsemide
+hydrochlorothiazide|hctz
+hydroxychloroquine|hcq|plaquenil
+methotrexate|mtx
 phenytoin|dilantin|diphenylhydantoin
 lithium|litio
 valproate|valproic acid|acido valproico|depakote|depakene
@@ -203,6 +206,8 @@ percocet = oxycodone paracetamol
 co-codamol = codeine paracetamol
 symbicort = budesonide formoterol
 seretide|advair = fluticasone salmeterol
+lmwh|low-molecular-weight heparin|low molecular weight heparin|low-molecular weight heparin = heparin light-heparin
+hbpm|heparina de bajo peso molecular = heparin light-heparin
 paxlovid = nirmatrelvir ritonavir
 """
 

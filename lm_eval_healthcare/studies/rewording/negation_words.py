@@ -21,6 +21,16 @@ AND_NO = re.compile(
     r"\b(?:and|y) (?=(?:(?:has|have|had|hay|tiene|presenta|shows?|with) )?(?:no|without|sin)\b(?! (?:se|debe)))"
 )
 """Where a second statement begins: what stands before it is not denied."""
+LACK = re.compile(
+    r"\b(?:(?:a |the |una |la )?(?:lack|absence|carencia|falta|ausencia) (?:of|de)|lack(?:s|ing)?|carece[n]? de)\b"
+)
+DEFICIENCY = re.compile(r"\b(?:deficien\w+|deficits?|shortages?|insufficien\w+|carencial\w*)\b")
+"""Two ways to say that there is too little of something, of which only the first looks like a negation."""
+VERBS_DENIED = word_set(
+    "not never cannot cant wont dont doesnt didnt isnt arent wasnt werent shouldnt mustnt couldnt wouldnt havent hasnt "
+    "hadnt neednt"
+)
+"""Words that deny a verb; in English they are not repeated in a list as "no" and "without" are."""
 NOT_MALIGNANT = re.compile(r"\b(?:not|non|no es|no son)[- ]malign(?:ant|[oa]s?)\b")
 ONLY = word_set("only solo solamente unicamente")
 UNLESS = word_set("unless salvo")
@@ -42,7 +52,7 @@ WEAK = word_set(
     "minimal descartar excepto salvo incapaz rara raramente lieu exclusion incorrecto falso little few limit limited "
     "restrict restricted omit omitted forgo skip missing before only cease worse ineffective inappropriate unsafe "
     "suspender suspenda retirar cuidado caution prevent prevents preventing poor poorly badly barely scarcely mal "
-    "insufficiently inadequately"
+    "insufficiently inadequately contraindication contraindications contraindicacion contraindicaciones"
 )
 WEAK_FORM = re.compile(
     r"(?:un(?!der|it|ti|cl|iq|io|iv|if)|non|in(?:eff|app|cap|suff|act|com)|ir(?:reg|rel)|a(?:febr|sympt|nuri"

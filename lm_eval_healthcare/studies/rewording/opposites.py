@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lm_eval_healthcare.studies.rewording.faults import Fault, Finding
-from lm_eval_healthcare.studies.rewording.negations import content_stems, denies, not_denied
 from lm_eval_healthcare.studies.rewording.number_words import plain, word_set
+from lm_eval_healthcare.studies.rewording.polarity import content_stems, denies, not_denied
 
 _WORD = re.compile(r"[^\W\d_]+")
 _MOST_SENTENCES = 80

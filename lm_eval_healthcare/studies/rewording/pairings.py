@@ -26,6 +26,11 @@ systolic|sistolica; diastolic|diastolica; pulse|pulso; men|males|hombres|varones
 boys|ninos; girls|ninas; adults|adultos; children|ninos; placebo; solids|solidos; liquids|fluids|liquidos
 """
 _NAMED = {name.strip(): names.split("|")[0].strip() for names in _VALUES.split(";") for name in names.split("|")}
+_TIMES_OF_DAY = """
+morning|mornings|breakfast|manana|mananas|desayuno; noon|midday|lunch|mediodia|almuerzo|comida;
+afternoon|afternoons|tarde; evening|evenings|night|nights|bedtime|dinner|supper|noche|noches|cena
+"""
+_AT = {name.strip(): names.split("|")[0].strip() for names in _TIMES_OF_DAY.split(";") for name in names.split("|")}
 _SYMBOLS = frozenset({"na", "k", "cl", "ca", "hb", "ast", "alt", "pcr"})
 _WORD = re.compile(r"[^\W_]+")
 _MOST_SENTENCES = 200
@@ -101,6 +106,9 @@ def _names(sentence: str) -> list[tuple[str, int, int]]:
         word = plain(match[0])
         if word in _NAMED and not (word in _SYMBOLS and match[0].islower()):
             found.append((_NAMED[word], match.start(), match.end()))
+    if not found:  # one medicine, or none that is named, at different times of the day
+        words = ((plain(match[0]), match) for match in _WORD.finditer(sentence))
+        found = [(_AT[word], match.start(), match.end()) for word, match in words if word in _AT]
     found.sort(key=lambda one: one[1])
     return [one for place, one in enumerate(found) if not place or one[1] >= found[place - 1][2]]
 
@@ -109,5 +117,5 @@ def _amounts(part: str, spanish: bool) -> set[Amount]:
     return {
         (one.kind, float(f"{one.value:.6g}"))
         for one in quantities(part, spanish)
-        if one.kind not in _NOT_DOSES and not one.name and not (one.soft and not one.kind.startswith("per"))
+        if one.kind not in _NOT_DOSES and not one.name and not (one.soft and not one.is_frequency)
     }

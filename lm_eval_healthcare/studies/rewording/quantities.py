@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from lm_eval_healthcare.studies.rewording.faults import Fault, Finding
 from lm_eval_healthcare.studies.rewording.quantity_reader import Quantity, quantities
 
-_BARE_TOO = frozenset({"time", "months", "mmHg", "celsius", "fahrenheit", "degrees", "count/time", "speed", "rate"})
-"""Kinds whose unit is often understood: "aged 45", "a pressure of 120/80", "a temperature of 38.5"."""
+_BARE_TOO = frozenset({"mmHg", "celsius", "fahrenheit", "degrees", "count/time", "speed", "rate"})
+"""Kinds whose unit is often understood: "a pressure of 120/80", "a temperature of 38.5"."""
+_TIMES = frozenset({"time", "months"})
 _TOLERANCE = 1e-5
 _MOST_TEMPERATURES = 50
 _DEGREE = 0.06  # converted temperatures are rounded to a tenth
@@ -33,15 +35,15 @@ def quantity_findings(original: str, rewording: str, question: str = "", spanish
     Returns:
         At most one finding a quantity.
     """
-    before, after = quantities(original, spanish), quantities(rewording, spanish)
-    there, known = _Stated(after), _Stated([*before, *quantities(question, spanish)])
+    before, after = _with_times(quantities(original, spanish)), quantities(rewording, spanish)
+    there, known = _Stated(after), _Stated([*before, *_with_times(quantities(question, spanish))])
     lost = [q for q in _distinct(before) if not q.soft and not there.like(q)]
     added = [q for q in _distinct(after) if not q.soft and not known.like(q)]
     findings = []
     rivals = {_key(q.number): q for q in reversed(added)}
     gone: list[Quantity] = []
     for one in lost:
-        other = rivals.get(_key(one.number)) if not one.kind.startswith("per") else None
+        other = rivals.get(_key(one.number)) if not one.is_frequency else None
         if other is not None:
             del rivals[_key(one.number)]
             added.remove(other)
@@ -53,6 +55,11 @@ def quantity_findings(original: str, rewording: str, question: str = "", spanish
     findings += [Finding(Fault.NUMBER_LOST, f"'{q.shown}' is not in the rewording") for q in gone]
     findings += [Finding(Fault.NUMBER_ADDED, f"'{q.shown}' is not in the original") for q in added]
     return findings + _swapped(before, after) + _turned(before, there)
+
+
+def _with_times(found: list[Quantity]) -> list[Quantity]:
+    """Let numbers without a unit be times: a rewording may say what was understood, but not take a unit away."""
+    return [q if q.kind else replace(q, understood=_TIMES) for q in _distinct(found)]
 
 
 def _key(value: float) -> float:
@@ -92,7 +99,7 @@ class _Stated:
 def _distinct(found: Iterable[Quantity]) -> list[Quantity]:
     kept: dict[tuple[object, ...], Quantity] = {}
     for one in found:
-        kept.setdefault((one.value, one.kind, one.name, one.soft, one.inherited, one.bound), one)
+        kept.setdefault((one.value, one.kind, one.name, one.soft, one.inherited, one.bound, one.understood), one)
     return list(kept.values())
 
 
@@ -119,9 +126,11 @@ def _same(one: Quantity, other: Quantity) -> bool:
         return math.isclose(one.value * other.value, 1.0)
     if "" in kinds or one.inherited or other.inherited:
         united = one if one.kind else other
-        loose = one.inherited or other.inherited or united.kind in _BARE_TOO or united.kind.startswith("per")
-        if united.kind.startswith("per") and (other if united is one else one).soft:
+        bare = other if united is one else one
+        if united.is_frequency and bare.soft:
             return False
+        loose = one.inherited or other.inherited or united.kind in _BARE_TOO or united.is_frequency
+        loose = loose or united.kind in bare.understood
         return loose and math.isclose(one.number, other.number)
     return False
 
@@ -138,7 +147,7 @@ def _swapped(before: list[Quantity], after: list[Quantity]) -> list[Finding]:
     for one in _distinct(before):
         other = fresh.get(one.group) if one.soft and one.group else None
         if other is not None and not new.like(one):
-            fault = Fault.UNIT_CHANGED if one.kind.startswith("per") else Fault.NUMBER_LOST
+            fault = Fault.UNIT_CHANGED if one.is_frequency else Fault.NUMBER_LOST
             findings.append(Finding(fault, f"'{one.shown}' became '{other.shown}'"))
             del fresh[one.group]
     return findings

@@ -26,6 +26,7 @@ class Quantity:
         group: Soft numbers that can take each other's place.
         name: Letters of the name that the number belongs to, such as `b` for B12.
         bound: 1 after "more than", -1 after "less than", otherwise 0.
+        understood: Kinds whose unit the words around a number without one make plain: an age, "day 3".
     """
 
     number: float
@@ -38,6 +39,12 @@ class Quantity:
     group: str = ""
     name: str = ""
     bound: int = 0
+    understood: frozenset[str] = frozenset()
+
+    @property
+    def is_frequency(self) -> bool:
+        """Whether it says how often something is done."""
+        return self.kind in ("per", "per_months")
 
 
 def united(number: float, kind: str, factor: float, shown: str, unit: str) -> Quantity:

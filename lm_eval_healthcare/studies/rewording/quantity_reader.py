@@ -14,17 +14,25 @@ from lm_eval_healthcare.studies.rewording.number_words import (
     UNITS,
     plain,
     spelled,
+    word_set,
 )
 from lm_eval_healthcare.studies.rewording.quantity import Quantity, code, frequency, named, united
+from lm_eval_healthcare.studies.rewording.quantity_context import bound, understood
 from lm_eval_healthcare.studies.rewording.quantity_tokens import Token, number_in, tokens_of, words_shown
 
 _RANGE = frozenset({"-", "to", "or", "and", "a", "y", "o", "/", ",", "x", "hasta", "through", "versus", "vs"})
 _PER = frozenset({"/", "per", "a", "an", "each", "every", "por", "al", "cada", "in", "the", "en", "la", "el"})
 _EVERY = frozenset({"every", "each", "cada"})
-_MORE = ({">", "≥", "over", "above", "exceeding", "minimo"}, {"more", "greater", "higher", "least", "mas", "mayor"})
-_LESS = ({"<", "≤", "under", "below", "maximo"}, {"less", "fewer", "lower", "most", "menos", "menor"})
 _FRACTION_OF = {(1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (2, 5), (3, 5), (4, 5), (1, 8), (3, 8), (1, 6), (1, 10)}
+_OF_EVERY = {
+    ("out", "of"),
+    ("de", "cada"),
+    ("por", "cada"),
+    *((a, b) for a in ("in", "of", "for") for b in ("every", "each")),
+}
 _FEW = 5
+_LAST = word_set("past last previous preceding following next ultimo ultima proximo proxima")
+_WITHIN = word_set("within after than under over")
 _BEFORE_PRONOUN = frozenset({"the", "these", "those", "los", "las", "estos", "estas"})
 _AFTER_PRONOUN = frozenset(
     {".", ",", ";", ":", ")", "is", "are", "was", "were", "have", "should", "can", "may", "must"}
@@ -52,7 +60,11 @@ def quantities(text: str, spanish: bool = False) -> list[Quantity]:
             place += 1
             continue
         quantity, length = one
-        found.append((place, place + length, replace(quantity, bound=_bound(words, place))))
+        kinds = frozenset() if quantity.kind else understood(words, place, place + length, found)
+        side = bound(words, place)
+        if side or kinds:
+            quantity = replace(quantity, bound=side, understood=kinds)
+        found.append((place, place + length, quantity))
         place += max(length, 1)
     return _shared_units(found, words)
 
@@ -86,6 +98,10 @@ def _at(tokens: list[Token], words: list[str], place: int, spanish: bool) -> tup
         unit = UNITS.get(words[place + 1])
         if unit and unit[0] in ("time", "months") and not (place and _counted(words[place - 1])):
             return replace(united(1.0, *unit, f"{token.text} {tokens[place + 1].text}", words[place + 1]), soft=True), 2
+    if word in _LAST or (word == "a" and place and words[place - 1] in _WITHIN):  # "the past year", "within a day"
+        unit = UNITS.get(words[place + 1]) if place + 1 < len(words) else None
+        if unit and unit[0] in ("time", "months") and len(words[place + 1]) > 2 and words[place + 1][-1] != "s":
+            return replace(united(1.0, *unit, words_shown(tokens, place, place + 2), words[place + 1]), soft=True), 2
     return _in_words(tokens, words, place)
 
 
@@ -94,7 +110,7 @@ def _chance(tokens: list[Token], words: list[str], place: int, spanish: bool) ->
     if words[place] not in ("1", "one", "uno", "una"):
         return None
     two = words[place + 1 : place + 3]
-    start = place + 3 if two in (["out", "of"], ["de", "cada"], ["in", "every"]) else place + 2
+    start = place + 3 if tuple(two) in _OF_EVERY else place + 2
     if (start == place + 2 and two[:1] != ["in"]) or start >= len(tokens):
         return None
     number, length = number_in(tokens[start].text, spanish) if tokens[start].number else None, 1
@@ -213,7 +229,8 @@ def _with_unit(
         name = plain(after[1].text)
         return Quantity(number, number, "name", shown, soft=True, group=f"name {name}", name=name), end - start
     if end < len(tokens) and tokens[end].glued and tokens[end].text[0].isalpha() and tokens[start].number:
-        soft = True  # 3D, 50s, 18p
+        letters = tokens[end].word  # 3D, 50s, 18p
+        return Quantity(number, number, "", shown, soft=True, group=f"name {letters} after"), end - start
     return Quantity(number, number, "", shown, soft=soft), end - start
 
 
@@ -284,20 +301,6 @@ def _interval(tokens: list[Token], words: list[str], place: int, spanish: bool) 
     value = 1 / (number * unit[1])
     a_day = round(value * 86400, 6) if unit[0] == "time" else 1.0
     return frequency(a_day, value, unit[0], shown, soft=length == 0), stop + 1 - place
-
-
-def _bound(words: list[str], place: int) -> int:
-    """1 if the words before a number say that it is more, -1 if less."""
-    alone, before_than = words[place - 1] if place else "", words[place - 2] if place > 1 else ""
-    turned = place > 2 and words[place - 3] in ("no", "not", "never")
-    for side, (symbols, comparatives) in ((1, _MORE), (-1, _LESS)):
-        if alone in symbols or (alone == "=" and before_than in symbols):
-            return side
-        if alone in ("than", "de", "que") and before_than in comparatives:
-            return -side if turned else side
-        if before_than == "at" and alone in comparatives:
-            return side
-    return 0
 
 
 def _shared_units(found: list[tuple[int, int, Quantity]], words: list[str]) -> list[Quantity]:

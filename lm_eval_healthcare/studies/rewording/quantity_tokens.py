@@ -45,10 +45,10 @@ _TOKEN = re.compile(r"\d{1,3}(?:\u00a0\d{3})+(?!\d)|\d+(?:[.,:]\d+)*(?:\^-?\d+)?
 _REWRITES = tuple(
     (re.compile(pattern, flags), new)
     for pattern, flags, new in (
-        (r"\b(?:b\.i\.d\.?|BID|BD|b\.d\.|bid)(?!\w)", 0, " twice daily "),
-        (r"\b(?:t\.i\.d\.?|TID|tid|t\.d\.s\.?|TDS|tds)(?!\w)", 0, " three times daily "),
-        (r"\b(?:q\.i\.d\.?|QID|qid|q\.d\.s\.?|QDS|qds)(?!\w)", 0, " four times daily "),
-        (r"\b(?:q\.d\.|QD|qd|o\.d\.)(?!\w)", 0, " once daily "),
+        (r"\b(?:(?i:b\.i\.d\.?|b\.d\.)|BID|BD|bid)(?!\w)", 0, " twice daily "),
+        (r"\b(?:(?i:t\.i\.d\.?|t\.d\.s\.?)|TID|tid|TDS|tds)(?!\w)", 0, " three times daily "),
+        (r"\b(?:(?i:q\.i\.d\.?|q\.d\.s\.?)|QID|qid|QDS|qds)(?!\w)", 0, " four times daily "),
+        (r"\b(?:(?i:q\.d\.|o\.d\.)|QD|qd)(?!\w)", 0, " once daily "),
         (r"\bq\.?\s?(\d{1,2})(?:-(\d{1,2}))?\s?(?:h|hr|hrs|hours)\b", re.I, r" every \1 - \2 hours "),
         (r"\b(\d{1,2})[ -]hourly\b", re.I, r" every \1 hours "),
         (r"\b(?:alternate|every second|alternating) days?\b|\bqod\b|\bq\.o\.d\.?", re.I, " every other day "),

@@ -24,7 +24,7 @@ _OPENING = re.compile(
     r"(?:here(?:'s| is| are|’s)|below is|this is|the following is|i(?:'ve|’ve| have) (?:reworded|rephrased|rewritten)"
     r"|aqu[ií] (?:tienes|est[aá]|tiene|va)|a continuaci[oó]n)\b[^\n:]{0,100}"
     r"(?:re-?word|re-?phras|re-?writ|paraphras|version|reformul|parafras|par[aá]fras|reescri"
-    r"|versi[oó]n)[^\n:]{0,80}:\s*",
+    r"|versi[oó]n|\btext\b|\btexto\b)[^\n:]{0,80}:\s*",
     _FLAGS,
 )
 _COURTESY = re.compile(
@@ -48,6 +48,14 @@ _REFUSAL = re.compile(
     r"(?:help|assist|provide|fulfil|comply|rewrite|reword|rephrase|answer|do that|give|offer|complete|generate"
     r"|create|feel comfortable)"
     r"|unable to (?:assist|help|comply|fulfil|reword|rephrase|provide)"
+    r"|i(?:'m|’m| am) not (?:comfortable|allowed|permitted|authori[sz]ed"
+    r"|in a position|going to (?:re|para|help|assist))"
+    r"|i (?:must|have to|need to|will have to) (?:decline|refuse)|against my (?:guidelines|polic|rules|programming)"
+    r"|my (?:guidelines|polic(?:y|ies)|rules|programming|safety \w+) (?:do|does|don|prevent|prohibit|forbid|will)"
+    r"|(?:rewording|rephrasing|rewrite|paraphrase|paraphrasing|reformulation) (?:is|isn't|isn’t) (?:not )?"
+    r"(?:possible|available|allowed|permitted)"
+    r"|no (?:estoy|me encuentro) (?:autorizad|en condiciones|capacitad)|no me (?:est[aá] permitido|es posible)"
+    r"|mis (?:directrices|normas|pol[ií]ticas) (?:no|me)"
     r"|lo siento\b|lo lamento\b|como (?:una )?(?:ia\b|inteligencia artificial|modelo de lenguaje)"
     r"|no puedo (?:ayudar|proporcionar|reescribir|reformular|cumplir|responder|dar|ofrecer)"
     r"|me disculpo\b)",
@@ -61,6 +69,9 @@ _TASK_TALK = re.compile(
     r"|this|it|your|my|following|that)\b"
     r"|your (?:answer|text|response|question|message) (?:is|was|says|should|has been)"
     r"|(?:please )?provide (?:me )?(?:with )?the (?:text|answer)"
+    r"|let me know if you(?:'d like| would like|’d like| want| need) (?:another|me to|a different|a shorter|a longer"
+    r"|any (?:other|further|changes|adjust\w+|modif\w+))|(?:would|do) you (?:like|want) (?:me|another)"
+    r"|if you(?:'d|’d| would) like (?:me|another)"
     r"|without changing (?:its|the) meaning|keep(?:ing)? the (?:same )?meaning|in your own words"
     r"|la pregunta (?:pide|pregunta|dice)|el (?:texto|mensaje) original|la respuesta (?:original|dice|proporcionada)"
     r"|(?:reformul|reescrib|parafrase)(?:a|e|ar|ir|o) (?:el|la|este|esta|lo)\b|sin cambiar (?:el"
@@ -71,6 +82,14 @@ _FRESH_ANSWER = re.compile(
     r"\b(?:the (?:best|correct|right|most appropriate) (?:answer|option|choice)\b|the answer is\b"
     r"|la (?:respuesta|opcion) (?:correcta|es)\b)"
 )
+_VERDICT = re.compile(
+    r"\b(?:the|this|your|el|la|este|esta|tu|su) (text|answer|sentence|paragraph|texto|respuesta|frase) "
+    r"(?:(?:is|looks|seems|appears|es|esta|parece) )"
+    r"(?:already |very |quite |medically |perfectly |ya |muy |bien )?"
+    r"(?:accurate|correct|well|clear|fine|good|incorrect|wrong|inaccurate|concise|correct[oa]|clar[oa]|bien|escrit[oa])\b"
+    r"|\bi (hope) (?:this|that|it) helps\b|\b(espero) que (?:esto |te |le ){0,2}(?:sirva|ayude)\b"
+)
+"""A judgement of the text in place of a rewording, and good wishes; the word in a group is the one that makes it so."""
 _OWN_LIMITS = re.compile(
     r"\b(?:i (?:can(?:not| not|'t)|could not|couldn't|am (?:not able|unable|sorry|afraid|not a|an? ai)|do not"
     r"|don't|won't|apologi[sz]e)|i'm (?:sorry|afraid|unable|not)|as an? (?:ai|artificial|language|large)|unable to"
@@ -81,8 +100,8 @@ _TASK_REFUSED = re.compile(
     r"|reescrib\w*|reformul\w*|request|solicitud)\b"
 )
 _DANGLING = re.compile(
-    r"(?:[,(\[–—]|[^\W\d_]-|\b(?:the|a|an|of|to|in|on|at|for|with|by|from|and|or|but|as|than|that|which|who|whose|when|if"
-    r"|be|been|should|must|can|may|because|into|el|la|los|las|un|una|de|del|al|en|con|por|para|y|o|que|se|su"
+    r"(?:[,(\[–—]|[^\W\d_]-|\b(?:the|(?-i:a)|an|of|to|in|on|at|for|with|by|from|and|or|but|as|than|that|which|who|whose|when|if"
+    r"|be|been|should|must|can|may|because|into|el|la|los|las|un|una|de|del|al|en|con|por|para|(?-i:[yo])|que|se|su"
     r"|sus|cuando|si|como))\Z",
     _FLAGS,
 )
@@ -186,6 +205,9 @@ def talk_about_task(text: str, original: str) -> str:
     match = _TASK_TALK.search(text[:4000])
     if match and match[0].lower() not in original.lower():
         return match[0]
+    verdict = _VERDICT.search(plain(text[:4000]))
+    if verdict and not any(word in plain(original) for word in verdict.groups() if word):
+        return verdict[0]
     fresh = _FRESH_ANSWER.search(plain(text[:_START]))
     known = re.search(r"\b(?:answers?|options?|choices?|respuestas?|opcion(?:es)?|opción)\b", original, _FLAGS)
     return fresh[0] if fresh and not known else ""
