@@ -1016,6 +1016,7 @@ KNOWN_MISSES = [
 """Which of two things is denied, by grammar alone; and a text that differs by a comma, as those by rules may."""
 
 MORE_ACCEPTABLE = [
+    ("Measure it every 3 months until it is stable.", "Until stable, it is measured at 3-month intervals."),
     (
         "Screening is advised from 50 years of age.",
         "From age 50, screening is advised.",
@@ -1132,6 +1133,8 @@ MORE_ACCEPTABLE = [
 """Original and rewording."""
 
 MORE_FAULTY = [
+    ("preamble", "Rest and drink plenty.", "Here's another way to say it: Take rest and drink a lot."),
+    ("number_lost", "Measure it every 3 months until stable.", "Until stable, measure it at 6-month intervals."),
     (
         "unit_changed",
         "Treat for 7 days.",

@@ -51,6 +51,11 @@ _REWRITES = tuple(
         (r"\b(?:(?i:q\.d\.|o\.d\.)|QD|qd)(?!\w)", 0, " once daily "),
         (r"\bq\.?\s?(\d{1,2})(?:-(\d{1,2}))?\s?(?:h|hr|hrs|hours)\b", re.I, r" every \1 - \2 hours "),
         (r"\b(\d{1,2})[ -]hourly\b", re.I, r" every \1 hours "),
+        (
+            r"(?<!to )(?<!or )(?<![-\d.])\b(\d{1,2})[ -](hour|day|week|month|year)(?:ly)? intervals?\b",
+            re.I,
+            r" every \1 \2s ",
+        ),
         (r"\b(?:alternate|every second|alternating) days?\b|\bqod\b|\bq\.o\.d\.?", re.I, " every other day "),
         (r"\bdias alternos\b|\bdías alternos\b", re.I, " cada 2 dias "),
         (r"\bmm\s+Hg\b", re.I, "mmhg"),

@@ -24,7 +24,7 @@ _OPENING = re.compile(
     r"(?:here(?:'s| is| are|’s)|below is|this is|the following is|i(?:'ve|’ve| have) (?:reworded|rephrased|rewritten)"
     r"|aqu[ií] (?:tienes|est[aá]|tiene|va)|a continuaci[oó]n)\b[^\n:]{0,100}"
     r"(?:re-?word|re-?phras|re-?writ|paraphras|version|reformul|parafras|par[aá]fras|reescri"
-    r"|versi[oó]n|\btext\b|\btexto\b)[^\n:]{0,80}:\s*",
+    r"|versi[oó]n|\btext\b|\btexto\b|\bway (?:to|of) (?:say|put|phras))[^\n:]{0,80}:\s*",
     _FLAGS,
 )
 _COURTESY = re.compile(
