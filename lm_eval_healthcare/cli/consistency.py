@@ -72,8 +72,9 @@ def execute(args: argparse.Namespace) -> int:
     """Score what is missing, compute the statistics, print and write them.
 
     Returns:
-        1 if there is nothing to say: no task has several answers to a question, or none of the answers was drawn at
-        random; also if a metric failed, or, with `--strict`, if a file or line could not be read; else 0.
+        1 if there is nothing to say: no task has several answers to a question, none of the answers was drawn at
+        random, or no metric has a variance; also if a metric failed, or, with `--strict`, if a file or line could not
+        be read; else 0.
     """
     from lm_eval_healthcare.cli.consistency_output import show
     from lm_eval_healthcare.cli.tables import print_json
@@ -106,7 +107,8 @@ def execute(args: argparse.Namespace) -> int:
     else:
         show(content, files)
     failed = any(one.scores.errors for one in studied.tasks)
-    return int(_tell_not_sampled(studied, wanted) or failed or bool(args.strict and faults))
+    empty = _tell_not_sampled(studied, wanted) or _tell_empty(content)
+    return int(empty or failed or bool(args.strict and faults))
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
@@ -177,6 +179,17 @@ def _tell_not_sampled(studied: Studied, wanted: Wanted) -> bool:
         )
         return True
     return False
+
+
+def _tell_empty(content: Mapping[str, Any]) -> bool:
+    """Say it if no metric has a variance; return whether it is so."""
+    found = content["metrics"]
+    if any(one["mean_variance"] is not None for one in found.values()):
+        return False
+    reasons = sorted({why.replace("_", " ") for one in found.values() for why in one["undefined"]})
+    because = f" ({', '.join(reasons)})" if reasons else ""
+    print(f"lm-eval-healthcare: no metric has a variance{because}", file=sys.stderr)
+    return True
 
 
 def _why(found: Found, studied: Studied) -> str:

@@ -22,6 +22,8 @@ IDENTICAL_ANSWERS = "identical_answers"
 FEW_DISTINCT_ANSWERS = "few_distinct_answers"
 RAW_ANSWERS = "raw_answers"
 LOG_MISMATCH = "per_answer_mismatch"
+_COLD = 1e-5
+"""Temperatures below are greedy decoding: to vLLM by its own rule, to others because no second token has a chance."""
 COMPARED = ("do_sample", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed")
 """The arguments of generation that decide which answers are drawn."""
 _FEW = 0.5
@@ -56,7 +58,8 @@ def sampled(settings: Mapping[str, Any]) -> bool | None:
     """
     do_sample, temperature = _plain(settings.get("do_sample")), _plain(settings.get("temperature"))
     top_k, top_p = _plain(settings.get("top_k")), _plain(settings.get("top_p"))
-    if do_sample is False or do_sample == 0 or temperature == 0 or top_k == 1 or top_p == 0:
+    cold = isinstance(temperature, float) and 0 <= temperature < _COLD
+    if do_sample is False or do_sample == 0 or cold or top_k == 1 or top_p == 0:
         return False
     return True if isinstance(temperature, float) and temperature > 0 else None
 

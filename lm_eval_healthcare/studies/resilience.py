@@ -182,7 +182,7 @@ class ResilienceStudy:
             "n_prompts": len(task.rows),
             "rewordings": made,
             "reasons": dict(self._scores[place].reasons),
-            "flags": _run_flags(task, made, self._scores[place]),
+            "flags": [*_run_flags(task, made, self._scores[place]), *_several(task, self._tasks)],
             "metrics": {metric: self._record(self._measure(metric, own), own) for metric, own in parts.items() if own},
         }
 
@@ -240,6 +240,23 @@ def _run_flags(task: RepeatedTask, made: Mapping[str, Any], scores: AnswerScores
         {"flag": "metric_error", "n": len(task.rows), "text": f"{name}: {why}"} for name, why in scores.errors.items()
     ]
     return flags
+
+
+def _several(task: RepeatedTask, every: Iterable[RepeatedTask]) -> list[dict[str, Any]]:
+    """Tell of a task whose answers stand in the study with other rewordings too: by rules, or with another seed."""
+    source = facts(task).get("from")
+    n = sum(
+        (one.run.model, one.task, one.filter, facts(one).get("from"))
+        == (task.run.model, task.task, task.filter, source)
+        for one in every
+    )
+    if n < 2:
+        return []
+    text = (
+        f"{n} sets of rewordings of the same answers are here (other settings, another model, or rules), of which each "
+        f"counts as a model of its own; give the results file of one of them"
+    )
+    return [{"flag": "several_rewordings", "n": n, "text": text}]
 
 
 def _sum(every: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

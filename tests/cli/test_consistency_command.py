@@ -180,6 +180,17 @@ def test_broken_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["consistency", str(tmp_path), "--format", "json", "--strict"]) == 1
 
 
+def test_without_any_variance_the_command_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Blank references: no answer has a score, so there is nothing to say; an equal score is a result."""
+    write(tmp_path / "blank", [row(n, ["an answer", "another"], reference=" ") for n in range(2)])
+    assert main(["consistency", str(tmp_path / "blank"), "--metrics", "rouge1", "--format", "json"]) == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out)["metrics"]["rouge1"]["undefined"] == {"no_score": 2}
+    assert "no metric has a variance (no score)" in said.err
+    write(tmp_path / "equal", logged([0.5, 0.5], [0.5, 0.5]))
+    assert main(["consistency", str(tmp_path / "equal"), "--format", "json"]) == 0
+
+
 def test_a_judge_is_asked_once_for_every_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The server breaks off after four verdicts; the second command asks for the rest only."""
     rows = [row(n, [f"{n} worth-{1 + n}", f"{n} worth-{2 + n}", f"{n} worth-{3 + n}"]) for n in range(3)]

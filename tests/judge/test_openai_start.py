@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from lm_eval_healthcare.judge.backends.chat_reply import complaint
+from lm_eval_healthcare.judge.backends.http_loop import Answer
 from lm_eval_healthcare.judge.backends.openai import OpenAIBackend
 from lm_eval_healthcare.judge.errors import JudgeError
 from scripted_server import ScriptedJudge
@@ -75,6 +77,12 @@ def test_a_key_is_asked_for_and_never_shown(monkeypatch: pytest.MonkeyPatch, cap
         with pytest.raises(JudgeError, match="refuses the key") as error:
             backend(server, api_key_env="JUDGE_KEY").start()
     assert "sk-" not in str(error.value) + caplog.text
+
+
+def test_a_servers_message_does_not_steer_a_terminal() -> None:
+    body = {"error": {"message": "bad key \x1b[31m\x07\n\ud800 Schlüssel"}}
+    worded = complaint(Answer(401, {}, json.dumps(body).encode()))
+    assert worded.message == "bad key \\x1b[31m\\x07 \\ud800 Schlüssel"
 
 
 def test_secrets_in_the_url_and_in_a_servers_message_are_not_shown() -> None:

@@ -114,6 +114,8 @@ def test_rewordings(tmp_path: Path) -> None:
         ({"do_sample": True, "temperature": 0}, False),
         ({"do_sample": "False"}, False),
         ({"temperature": "0.0"}, False),
+        ({"do_sample": True, "temperature": 1e-9}, False),
+        ({"do_sample": True, "temperature": 0.01}, True),
         ({"temperature": 0.7}, True),
         ({"temperature": 1, "top_k": 1}, False),
         ({"temperature": 1.0, "top_p": 0}, False),

@@ -175,3 +175,17 @@ def test_where(tmp_path: Path) -> None:
     reworded(tmp_path, [row(0, [FULL, TWO])])
     reworded(tmp_path, [row(0, [FULL, TWO])], model="org/two")
     assert [task.run.model for task in read_reworded([tmp_path], {"model": ["org/two"]}).tasks] == ["org/two"]
+
+
+def test_several_sets_of_rewordings_of_the_same_answers_are_told(tmp_path: Path) -> None:
+    reworded(tmp_path / "a", [row(0, [FULL, TWO])])
+    reworded(tmp_path / "b", [row(0, [FULL, NONE], by=["rules:case"])], by="rules")
+    reworded(tmp_path / "c", [row(0, [FULL, TWO])], model="org/two")
+    reworded(tmp_path / "d", [row(0, [FULL, TWO])], source="results_2026-01-09T00-00-00.000000.json")
+    tasks = tasks_of(tmp_path)
+    runs = study(tasks, *[[[1, 0]]] * len(tasks)).content({})["runs"]
+    told = [[flag["n"] for flag in run["flags"] if flag["flag"] == "several_rewordings"] for run in runs]
+    assert sorted((run["model"], run["by"], *n) for run, n in zip(runs, told, strict=True)) == [
+        ("org/one", "hf:small-model"), ("org/one", "hf:small-model", 2), ("org/one", "rules", 2),
+        ("org/two", "hf:small-model"),
+    ]  # fmt: skip

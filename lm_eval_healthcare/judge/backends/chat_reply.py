@@ -13,6 +13,7 @@ from lm_eval_healthcare.judge.backends.base import LAST_TOKENS, Reply, Token
 from lm_eval_healthcare.judge.backends.http_loop import Answer, Gone
 from lm_eval_healthcare.judge.backends.retries import demanded_wait
 from lm_eval_healthcare.judge.reasons import Reason
+from lm_eval_healthcare.results.names import printable
 
 _AGAIN = frozenset({408, 409, 425, 429})
 _THIS_REQUEST = frozenset({400, 413, 422})
@@ -134,7 +135,7 @@ def complaint(answer: Answer) -> Complaint:
 
 def _one_line(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
-    return clean(" ".join(text.split()))[:_SHOWN]
+    return printable(" ".join(text.split()))[:_SHOWN]
 
 
 def _what_it_is(answer: Answer) -> str:
