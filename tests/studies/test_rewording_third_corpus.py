@@ -8,11 +8,10 @@ turn down.
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
-from lm_eval_healthcare.studies.rewording.checks import check, cleaned
+from lm_eval_healthcare.studies.rewording.checks import Fault, check, cleaned
 from lm_eval_healthcare.studies.rewording.rules import reword
 
 ACCEPTABLE = [
@@ -1288,14 +1287,10 @@ def test_mends_name_the_fault(fault, original, rewording):
     ],
     ids=lambda text: text[:6].strip(),
 )
-def test_no_text_takes_much_longer_than_prose(text):
-    prose = "The patient takes 5 mg of lisinopril twice daily and does not smoke. Potassium was 4.5 mmol/L. " * 1_000
-    usual, seconds = _seconds(prose), _seconds(text)
-    assert seconds < 10 * usual + 0.5  # one slow regular expression takes minutes
-
-
-def _seconds(text: str) -> float:
-    start = time.process_time()
-    check(text, text + " end", question=text, others=[text])
-    cleaned(text)
-    return time.process_time() - start
+@pytest.mark.timeout(60)
+def test_no_text_makes_a_pattern_explode(text):
+    """A pattern that tries all ways to divide such a text takes hours."""
+    assert Fault.UNCHANGED.value in [one.fault.value for one in check(text, cleaned(text))]
+    assert Fault.UNCHANGED.value not in [
+        one.fault.value for one in check(text, text + " end", question=text, others=[text])
+    ]
