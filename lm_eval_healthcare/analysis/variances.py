@@ -121,7 +121,7 @@ def scaled(variances: ArrayLike, low: float, high: float) -> Values:
         The same shape; NaN everywhere if both are equal or not known.
     """
     width = high - low if has_range(low, high) else math.nan
-    return np.asarray(np.asarray(variances, dtype=np.float64) / width**2)
+    return np.asarray(np.asarray(variances, dtype=np.float64) / width / width)  # width**2 may be 0 where width is not
 
 
 def divided(sums: ArrayLike, counts: ArrayLike) -> Values:

@@ -69,7 +69,7 @@ def execute(args: argparse.Namespace) -> int:
     if not tasks:
         why = (
             "see above"
-            if left_out
+            if left_out or found.faults
             else "there are no rewordings: make them with `lm-eval-healthcare rephrase PATH -o OUT`"
         )
         print(f"lm-eval-healthcare: nothing was computed; {why}", file=sys.stderr)

@@ -155,7 +155,7 @@ class ResilienceStudy:
             "n_prompts": one.n_prompts,
             "n_undefined": one.n_undefined,
             "undefined": dict(one.undefined),
-            "n_no_variance": one.no_variance,
+            "n_unmoved": one.no_variance,
             "versions": one.versions,
             "flags": [*_metric_flags(one, parts), *([SIGNATURES_DIFFER] if len(signatures) > 1 else [])],
             "range": [_number(end) for end in one.range],

@@ -86,3 +86,9 @@ def test_there_is_no_range_of_nothing() -> None:
 def test_what_is_no_matrix_is_refused() -> None:
     with pytest.raises(ValueError, match=r"shape \(2,\)"):
         moments([0.1, 0.2])
+
+
+def test_a_range_whose_square_is_no_number_scales_too() -> None:
+    """1e-200 squared is 0 to a computer."""
+    with np.errstate(all="raise"):
+        assert scaled([0.0], 0.0, 1e-200) == [0.0]

@@ -178,3 +178,20 @@ def metrics(**variances: float | None) -> dict[str, Any]:
 )
 def test_the_line_in_words(content: dict[str, Any], said: str) -> None:
     assert said in reading(content)
+
+
+def test_faulty_files_are_named_once_and_no_new_rewordings_are_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file,) = folder.glob("*/samples_*.jsonl")
+    text = file.read_text()
+    file.write_text(text[:-100])
+    assert run(folder, "--metrics", "rouge1", "--no-figures") == 0
+    said = capsys.readouterr().err
+    assert said.count(str(file)) == 1
+    assert "line 2, the last one, is cut and was skipped" in said
+    file.write_text("")
+    assert run(folder, "--metrics", "rouge1") == 1
+    said = capsys.readouterr().err
+    assert "the file is empty" in said
+    assert "make them" not in said

@@ -45,6 +45,7 @@ def test_numbers_of_two_models(tmp_path: Path) -> None:
     assert found["raw_mean_variance"] == pytest.approx(4 * 7 / 72)
     assert (found["n_prompts"], found["n_undefined"], found["versions"]) == (3, 1, 3)
     assert found["undefined"] == {"fewer_than_two_versions": 1}
+    assert found["n_unmoved"] == 2
     assert found["range"] == [0.0, 2.0]
     # Rewordings less original: 1.5, 0; 0, 2; the mean is 3.5/4. Version 1: 1-0, 0, 0-0, 2-0: 3/4; version 2: 2, 0, 2.
     assert found["mean_change"] == pytest.approx(3.5 / 4)

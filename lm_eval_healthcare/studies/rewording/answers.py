@@ -91,7 +91,7 @@ def _runs(paths: Sequence[Path], faults: list[str]) -> list[RunFiles]:
 
 def _take(task: RepeatedTask, versions: int | None, found: Reworded) -> None:
     if task.cut:
-        found.faults.append(f"{printable(task.path)}: {task.cut}")
+        found.faults.append(task.cut)
     if not task.is_reworded:
         found.left_out.append((f"{task.run.model}, {task.task}", NO_REWORDINGS))
         return
