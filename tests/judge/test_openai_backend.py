@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_healthcare.judge import Reason
+from lm_eval_healthcare.judge.backends import chat_flow
 from lm_eval_healthcare.judge.backends.base import LAST_TOKENS, Ask, Reply
 from lm_eval_healthcare.judge.errors import JudgeError
 from lm_eval_healthcare.judge.settings import Sampling
@@ -196,6 +197,19 @@ def test_a_limit_that_is_told_with_a_good_reply() -> None:
         took = time.monotonic() - began
     assert_own_verdicts(replies)
     assert took >= 0.3  # two pauses of 150 ms between three requests
+
+
+def test_a_user_hears_of_requests_that_are_put_off(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each wait is short, all of them together are long; it is said now and then, not each time."""
+    monkeypatch.setattr(chat_flow, "_LONG_WAIT", 0.05)
+    with ScriptedJudge(script=["429"] * 12, retry_after=0.02) as server:
+        (reply,) = judged(server)
+    assert_own_verdicts([reply])
+    told = [record.getMessage() for record in caplog.records if "put requests off" in record.getMessage()]
+    assert 1 <= len(told) < 12
+    assert "429" in told[0]
 
 
 def test_rate_limits_do_not_use_up_the_repeats() -> None:

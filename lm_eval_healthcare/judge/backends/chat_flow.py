@@ -28,8 +28,9 @@ logger = logging.getLogger(__name__)
 _BODY_PER_TOKEN = 4_000
 """Bytes that are read of a reply; each token may come with its log-probabilities."""
 _PATIENCE = 900.0
-_LONG_WAIT = 20.0  # seconds, of which a user wants to know
 """Seconds for which one request waits for a rate limit to end."""
+_LONG_WAIT = 20.0
+"""Seconds of waiting of which a user wants to know."""
 _FEWEST_FAILURES = 8
 """So many requests in a row must have failed, or one for each that is made at once, before the server has gone."""
 
@@ -193,13 +194,20 @@ class Flow:
             finally:
                 pace.done()
             now = clock()
+            said = self._address.hide(str(again))
             if again.limited:
                 pace.slower(started, now)
             if again.wait is not None:
                 pace.pause(again.wait, now)
                 if again.wait >= _LONG_WAIT and now >= self._told_until:
                     self._told_until = now + again.wait
-                    logger.warning("the judge's server asks to wait %.0f s (%s)", again.wait, again)
+                    logger.warning("the judge's server asks to wait %.0f s (%s)", again.wait, said)
+            if again.limited and now - begun >= _LONG_WAIT and now >= self._told_until:
+                self._told_until = now + 3 * _LONG_WAIT
+                logger.warning(
+                    "the server has put requests off for %.0f s (%s); they are given up after %.0f s",
+                    now - begun, said, _PATIENCE,
+                )  # fmt: skip
             repeats += not again.limited
             if repeats > self._effort.retries or (again.limited and now - begun > _PATIENCE):
                 return self._without(ask, Reason.NO_REPLY, f"{again} (asked {_times(repeats)}, {now - begun:.0f} s)")
