@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import sys
 from typing import TYPE_CHECKING, Any
@@ -154,13 +153,12 @@ def _judge(args: argparse.Namespace, judge: JudgeOptions, studied: Studied, want
 
 
 def _write(args: argparse.Namespace, content: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Sequence[Path]:
-    from lm_eval_healthcare.studies.consistency import COLUMNS
+    from lm_eval_healthcare.studies.consistency import prompt_table
     from lm_eval_healthcare.studies.writing import write
 
     if args.output_dir is None:
         return []
-    table = itertools.chain([COLUMNS], ([row[column] for column in COLUMNS] for row in rows))
-    return write(content, table, args.output_dir, "consistency", None if args.no_figures else args.figures)
+    return write(content, prompt_table(rows), args.output_dir, "consistency", None if args.no_figures else args.figures)
 
 
 def _tell_not_sampled(studied: Studied, wanted: Wanted) -> bool:

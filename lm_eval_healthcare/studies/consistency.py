@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -285,7 +285,21 @@ def prompt_rows(tasks: Sequence[StudiedTask], wanted: Wanted, content: Mapping[s
                     "scaled_variance": scaled[place],
                     "cv": found.cvs[place],
                     "reason": found.no_cv[place],
+                    "each": run.scores[name][place].tolist(),
                 }
+
+
+def prompt_table(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
+    """Yield heading and rows of `consistency_prompts.csv`: what `prompt_rows` yields, and each answer's score.
+
+    Args:
+        rows: What `prompt_rows` yields; read whole, since those with most answers make the heading.
+    """
+    kept = list(rows)
+    most = max((len(row["each"]) for row in kept), default=0)
+    yield [*COLUMNS, *(f"score_{answer}" for answer in range(1, most + 1))]
+    for row in kept:
+        yield [*(row[column] for column in COLUMNS), *row["each"], *[None] * (most - len(row["each"]))]
 
 
 def without_nan(value: Any) -> Any:

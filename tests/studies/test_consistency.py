@@ -68,6 +68,19 @@ def test_case_b58(tmp_path: Path) -> None:
     )
     lines = list(consistency.prompt_rows(found.tasks, Wanted(), content))
     assert [line["reason"] for line in lines] == ["", "negative_value", "mean_near_zero", "negative_value"]
+    head, first, *_ = consistency.prompt_table(lines)
+    assert dict(zip(head, first, strict=True))["variance"] == pytest.approx(0.00181818, abs=5e-9)
+    assert first[head.index("score_1") :] == B58[0]
+
+
+def test_table_has_room_for_the_most_answers(tmp_path: Path) -> None:
+    write(tmp_path, scored([[0.5, 0.7, 0.9], [0.4, 0.6]]))
+    found, content = studied(tmp_path)
+    head, first, second = consistency.prompt_table(consistency.prompt_rows(found.tasks, Wanted(), content))
+    assert head[-3:] == ["score_1", "score_2", "score_3"]
+    assert first[-3:] == [0.5, 0.7, 0.9]
+    assert second[-3:-1] == [0.4, 0.6]
+    assert second[-1] is None or np.isnan(second[-1])
 
 
 def test_no_range_is_no_division_by_zero(tmp_path: Path) -> None:
