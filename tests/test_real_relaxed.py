@@ -312,7 +312,8 @@ def words(value: Any) -> list[Any]:
     return [part for part in parts(value) if not isinstance(part, float)]
 
 
-@pytest.mark.parametrize("engine", ["transformers", pytest.param("generic", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["transformers", "generic"])
 def test_two_ranks_give_what_one_gives(tmp_path: Path, engine: str) -> None:
     """Three documents over two processes (gloo), so that one rank has more than the other."""
     pytest.importorskip("accelerate")

@@ -52,6 +52,7 @@ def test_answers_differ_and_depend_on_seed_and_question_alone(model: Any, tmp_pa
     assert not set(other[QUESTIONS[2]]) & set(found[QUESTIONS[2]])
 
 
+@pytest.mark.long
 def test_two_ranks_give_what_one_gives(tmp_path: Path) -> None:
     """Three questions on two ranks: one of them is padded with a question that it has answered already."""
     pytest.importorskip("accelerate")

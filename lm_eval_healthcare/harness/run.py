@@ -108,18 +108,23 @@ def run(argv: Sequence[str]) -> list[TaskSummary]:
     Raises:
         OptionError: If an option cannot be used, rows cannot be used, or a task does not exist.
     """
-    prepared = prepare(argv)
-    for task in prepared.tasks.values():
-        if isinstance(task, OpenEndedTask):
-            task.refuse_absent_judge()
-    config = prepared.config
-    rescue.set_context(rescue.RunContext(output_path=config.output_path, arguments=_recorded(config)))
-    started = time.time()
-    with _in_place_of_task_manager(prepared.manager):
-        prepared.cli.execute(prepared.args)
-    if config.output_path:
-        refuse_half_written(Path(config.output_path), started)
-    return [summary for task in prepared.tasks.values() if (summary := summarise(task)) is not None]
+    given = sys.argv
+    try:
+        prepared = prepare(argv)
+        for task in prepared.tasks.values():
+            if isinstance(task, OpenEndedTask):
+                task.refuse_absent_judge()
+        config = prepared.config
+        rescue.set_context(rescue.RunContext(output_path=config.output_path, arguments=_recorded(config)))
+        started = time.time()
+        with _in_place_of_task_manager(prepared.manager):
+            prepared.cli.execute(prepared.args)
+        if config.output_path:
+            refuse_half_written(Path(config.output_path), started)
+        return [summary for task in prepared.tasks.values() if (summary := summarise(task)) is not None]
+    finally:  # what follows in this process is another run
+        sys.argv = given
+        rescue.set_context(rescue.RunContext())
 
 
 def prepare(argv: Sequence[str]) -> Prepared:

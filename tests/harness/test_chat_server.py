@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,13 @@ def test_open_ended_questions(rows: Path) -> None:
 
 
 def test_several_answers_a_question(rows: Path) -> None:
+    given = list(sys.argv)
     with ScriptedJudge(say=lambda text, seed: f"Answer of seed {seed}.", latency=0.02) as server:
         ask(server, rows, "careqa_open_consistency", "repeats=4", "repeats_seed=7")
         asked = dict(server.counts)
         assert sorted(asked.values()) == [4, 4, 4]
         assert server.most_at_once > 1
+        assert sys.argv == given, "the command line of this process is its own again"
         for sample in samples_of(rows / "out", "careqa_open_consistency"):
             assert sample["resps"] == [[f"Answer of seed {seed}." for seed in (7, 8, 9, 10)]]
         facts = results_of(rows / "out")["configs"]["careqa_open_consistency"]["metadata"]["healthcare"]["repeated"]

@@ -24,6 +24,7 @@ _KEEP = 4.0
 """Seconds for which an unused connection is kept, fewer than the 5 after which vLLM's server closes it."""
 _PIECE = 2**16
 _AT_ONCE = 2
+_UNTIL_AGAIN = 0.2  # seconds between two cancellations
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,11 @@ class HttpLoop:
             self._thread.join(10)
 
     async def _shut(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        # Again and again: what is cancelled in the moment in which it gets its reply may go on to the next one.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=_UNTIL_AGAIN)
         if self._client is not None:
             await self._client.close()
 
