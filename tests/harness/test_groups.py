@@ -91,6 +91,7 @@ def test_run_and_check_say_what_they_leave_out(tmp_path: Path, cli: Callable[...
     assert set(results_of(tmp_path / "out")["results"]) == {"careqa_open", "mediqa_qa2019"}
 
 
+@pytest.mark.long
 def test_what_a_users_group_holds_twice_and_options_of_other_tasks_are_told(
     tmp_path: Path, cli: Callable[..., Any]
 ) -> None:
@@ -108,6 +109,7 @@ def test_what_a_users_group_holds_twice_and_options_of_other_tasks_are_told(
     assert "option 'references' changes nothing here" in done.stderr + done.stdout
 
 
+@pytest.mark.long
 def test_groups_that_share_a_part_are_refused_with_a_remedy(tmp_path: Path, cli: Callable[..., Any]) -> None:
     for name, members in (("one", "[careqa_en, medtext]"), ("two", "[careqa_en, careqa_open]")):
         (tmp_path / f"{name}.yaml").write_text(f"group: {name}\ntask: {members}\n", encoding="utf-8")

@@ -295,6 +295,7 @@ def test_another_task_that_fails_first_costs_no_answer(tmp_path: Path) -> None:
     assert len(read_run(saved).tasks["careqa_open"]) == 10
 
 
+@pytest.mark.long
 def test_a_users_task_is_scored_again_as_it_was(tmp_path: Path, cli: Callable[..., Any]) -> None:
     """Rows that went through a user's process_docs, a name with a slash, another directory: the same scores."""
     folder = tmp_path / "user"

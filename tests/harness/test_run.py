@@ -118,6 +118,7 @@ def test_several_include_paths_and_the_harness_index(tmp_path: Path, cli: Callab
     assert "overrides existing task" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_config_file(tmp_path: Path, cli: Callable[..., Any]) -> None:
     user = user_folder(tmp_path / "1", "my_first")
     config = tmp_path / "run.yaml"

@@ -532,6 +532,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 class TestConversion:
+    @pytest.mark.long
     def test_it_is_the_same_model(self, converted: Path) -> None:
         torch = pytest.importorskip("torch", reason="needs torch")
         transformers = pytest.importorskip("transformers", reason="needs transformers")
