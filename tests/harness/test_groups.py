@@ -119,6 +119,7 @@ def test_groups_that_share_a_part_are_refused_with_a_remedy(tmp_path: Path, cli:
         assert "both hold careqa_en" in done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_group_written_inside_a_group(tmp_path: Path, cli: Callable[..., Any]) -> None:
     (tmp_path / "outer.yaml").write_text(
         "group: outer\ntask:\n  - biored\n  - group: inner\n    task: [medmcqa, medqa_4options]\n", encoding="utf-8"

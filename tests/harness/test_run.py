@@ -106,6 +106,7 @@ def test_a_users_task_that_replaces_one_of_the_packs_is_told(tmp_path: Path, cli
     assert all("careqa_en" in line for line in warnings)
 
 
+@pytest.mark.long
 def test_several_include_paths_and_the_harness_index(tmp_path: Path, cli: Callable[..., Any]) -> None:
     first, second = user_folder(tmp_path / "1", "my_first"), user_folder(tmp_path / "2", "my_second")
     done = cli(

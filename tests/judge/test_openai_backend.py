@@ -384,6 +384,7 @@ def test_control_c_ends_it_at_once() -> None:
         process = subprocess.Popen(
             [sys.executable, "-c", INTERRUPTED, server.base_url],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=child_environment(),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background shells have it ignored
         )  # fmt: skip
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]

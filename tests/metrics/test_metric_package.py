@@ -56,6 +56,7 @@ def test_the_documentation_names_every_metric() -> None:
         assert metric.description.endswith(".")
 
 
+@pytest.mark.long
 def test_the_bench_runs_and_finds_equal_numbers() -> None:
     command = [sys.executable, str(ROOT / "bench" / "ngram.py"), "--pairs", "3", "--repeats", "1"]
     offline = child_environment(HF_EVALUATE_OFFLINE="1")

@@ -226,6 +226,7 @@ class TestEnvironment:
                 environments.Environment(tmp_path).create(reinstall=reinstall)
         assert (tmp_path / "thesis.txt").read_text() == "three years of work"
 
+    @pytest.mark.long
     def test_half_made_moved_and_damaged_environments_are_made_anew(
         self, made: environments.Environment, tmp_path: Path
     ) -> None:
