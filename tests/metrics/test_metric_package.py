@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import lm_eval_healthcare
 from lm_eval_healthcare import metrics
 from support import child_environment
