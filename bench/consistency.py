@@ -57,9 +57,13 @@ def seconds(work: Callable[[], Any], clock: Callable[[], float]) -> float:
 
 def scoring(encoder: Path, questions: int, answers: int, words: int, repeats: int, seed: int) -> float:
     """Return what answers cost in parts of what independent pairs cost."""
+    import torch
+
     from lm_eval_healthcare import metrics
     from lm_eval_healthcare.metrics.encoding import encoder as encoders
     from lm_eval_healthcare.metrics.settings import Compute
+
+    torch.set_num_threads(1)  # threads that wait for each other use the processor, too
 
     rng = random.Random(seed)
     options = {"bert_score_model": str(encoder), "bert_score_layer": "6", "mover_score_model": str(encoder),
